@@ -162,9 +162,8 @@ void tg__judge_threads(struct tg__facts *f) {
   const int64_t ns = s ? shared_out(s, &top) : 0;
   const double share = tg__pct(ns, f->total_ns);
   if (!s || share <= THREADS_PCT || (threads <= cores && !is_alone(f))) return;
-  if (threads <= cores && (f->noise.is_busy || threads >= free_cores)) {
-    tg__finding_withhold(f, TG__CAUSE_THREAD_UNDERUSE, share,
-                         "other programs use the cores: more threads would wait for them");
+  if (threads <= cores && (f->noise.is_busy || f->noise.is_unclear || threads >= free_cores)) {
+    tg__finding_withhold(f, TG__CAUSE_THREAD_UNDERUSE, share, "the cores are in use: more threads would wait for them");
     return;
   }
   if (threads <= cores && (double)threads * (1 + threads_beside(s)) >= (double)enough(f, cores) - SPARE_CORES) {

@@ -36,10 +36,11 @@ bool tg__cause_next(struct tg__str cause, struct tg__next *out) {
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* What is to be won decides. Where that is not known, or hardly, nothing is high: a share promises nothing. Nor
- * is anything that was timed while other programs kept the machine busy. */
+ * is anything that was timed while other programs kept the machine busy, or may have. */
 static int severity(const struct tg__finding *x) {
   if (x->is_statement) return 0;
-  const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0, is_sure = x->confidence >= SURE && !x->is_in_noise;
+  const bool known = x->saving_ns != TG_NULL_INT && x->cost_ns > 0,
+             is_sure = x->confidence >= SURE && !x->is_in_noise && !x->is_unclear;
   const double weight_pct = known ? x->share_pct * (double)x->saving_ns / (double)x->cost_ns : x->share_pct;
   return known && is_sure && weight_pct >= HIGH_PCT ? 2 : weight_pct >= MEDIUM_PCT ? 1 : 0;
 }

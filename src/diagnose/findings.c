@@ -42,6 +42,7 @@ struct tg__finding *tg__finding_add(struct tg__facts *f, enum tg__cause cause, d
                               .model_ns = TG_NULL_INT,
                               .gone_ns = TG_NULL_INT,
                               .is_in_noise = f->noise.is_busy,
+                              .is_unclear = f->noise.is_unclear,
                               .confidence = NAN,
                               .method = "what the cure saves was not estimated"};
   return new;

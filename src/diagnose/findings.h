@@ -35,6 +35,7 @@ struct tg__finding {
   bool is_general;    /* of the step as a whole: what names a place in it keeps its time */
   bool is_on_average; /* its time is only in some steps, and is spread over all */
   bool is_in_noise;   /* other programs kept the machine busy: it is never graded high */
+  bool is_unclear;    /* its thread waited for a core, and for whom is not known: neither */
   bool is_warning;    /* speaks of memory or of measuring, not of time to be saved */
   bool is_statement;  /* of how it is: there is no cure, and it is low */
   bool is_of_device;  /* what it claims is when the device works; else the host's time, or when a device waits */

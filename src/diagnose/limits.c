@@ -144,6 +144,12 @@ static void note_jumps(const struct tg__facts *f, struct tg_table *out) {
 static void note_noise(const struct tg__facts *f, struct tg_table *out) {
   if (f->noise.is_busy)
     tg__table_note(out, "other programs kept the machine busy, so nothing is graded high; record on a quiet machine");
+  else if (f->noise.is_unclear)
+    tg__table_note(out,
+                   "the loop had no core for %.0f %% of its time, and which program had it is not known, so nothing is "
+                   "graded high; "
+                   "record on a quiet machine",
+                   f->noise.core_wait_pct);
 }
 
 void tg__note_limits(struct tg__facts *f, struct tg_table *out) {

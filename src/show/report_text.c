@@ -165,7 +165,7 @@ static void put_noise(const struct page *p) {
   tg__out_text(p->out, " \u00b7 ");
   ink(p, pct > 5 ? "33" : "32");
   if (pct > 5)
-    tg__out_format(p->out, "busy machine: the loop had no core for %.0f %% of its time", pct);
+    tg__out_format(p->out, "the loop had no core for %.0f %% of its time", pct);
   else
     tg__out_text(p->out, "quiet machine");
   plain(p);

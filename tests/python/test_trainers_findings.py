@@ -20,7 +20,9 @@ def test_what_is_withheld_is_said(tmp_path):
             ("aten::conv2d", "cpu_op", at + 2_500, 7_400),
         ):
             events.append({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": dur})
-    (tmp_path / "t.json").write_text(json.dumps({"core_wait_pct": 40, "traceEvents": events}))
+    (tmp_path / "t.json").write_text(
+        json.dumps({"core_wait_pct": 40, "conditions": {"others_pct": 90}, "traceEvents": events})
+    )
     with tg.open(tmp_path / "t.json") as trace:
         assert step_windows.findings(trace) == [
             "nothing found above 5 %; withheld: loader-too-slow, 25.0 % (other programs kept the machine busy)"

@@ -359,11 +359,14 @@ static void test_threads(void **state) {
   row = mini_row(t, "cause", "thread-underuse");
   assert_int_equal(mini_int(t, row, "saving_ns"), 1400 * US);
   tg__table_free(t);
-  t = threads("{\"cpu_cores\":8,\"threads\":2,\"core_wait_pct\":9}"); /* others have the cores */
+  t = threads("{\"cpu_cores\":8,\"threads\":2,\"core_wait_pct\":9}"); /* which program has the cores is not known */
+  assert_int_equal(count(t, "thread-underuse"), 0);
+  tg__table_free(t);
+  t = threads("{\"cpu_cores\":8,\"threads\":2,\"core_wait_pct\":9,\"others_pct\":90}");
   assert_int_equal(count(t, "thread-underuse"), 0);
   assert_string_equal(t->notes[t->note_count - 1],
-                      "nothing found above 5 %; withheld: thread-underuse, 40.0 % (other programs use the cores: more "
-                      "threads would wait for them); slow-python-transform, 59.0 % (other programs kept the machine "
+                      "nothing found above 5 %; withheld: thread-underuse, 40.0 % (the cores are in use: more threads "
+                      "would wait for them); slow-python-transform, 59.0 % (other programs kept the machine "
                       "busy)");
   tg__table_free(t);
   static const char *const fine[] = {"{\"cpu_cores\": 4, \"threads\": 4}",

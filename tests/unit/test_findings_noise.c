@@ -77,10 +77,26 @@ static struct scene many_steps(int64_t cpu_us, int64_t core_wait_us) {
   return s;
 }
 
+static void counter(struct scene *s, uint32_t track, const char *name, int64_t at, int64_t value) {
+  mini_mark(s->m, track, "", name, 'C', at);
+  mini_arg_int(s->m, "value", value);
+}
+
+/* Ten times a second, what a process used, what its children did and what all others did, in hundredths of a core;
+ * negative: not recorded. */
+static void counters(struct scene *s, uint32_t track, int64_t own, int64_t children, int64_t others) {
+  for (int i = 0; i < MANY; i++) {
+    counter(s, track, "process CPU %", i * STEP, own);
+    if (children >= 0) counter(s, track, "child processes CPU %", i * STEP, children);
+    if (others >= 0) counter(s, track, "other processes CPU %", i * STEP, others);
+  }
+}
+
 /* Steps of 10 ms that begin with a wait for the loader, but for the first few. On a busy machine the thread
  * has no core for 1 ms of each. */
 static struct tg_table *loader_waits(bool is_busy, int without, const char *next, int64_t us) {
   struct scene s = many_steps(5000, is_busy ? 1000 : 0);
+  if (is_busy) counters(&s, s.thread, 30, -1, 90);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     if (i >= without) mini_slice(s.m, s.thread, "user_annotation", next, s.at, us * US);
@@ -149,31 +165,20 @@ static void test_time_on_a_core_is_no_wait(void **state) {
 
 /* ---- processes of the job itself ------------------------------------------------------------- */
 
-/* Ten times a second, what a process used and what all others did, in hundredths of a core. */
-static void counters(struct scene *s, uint32_t track, int64_t own, int64_t others) {
-  for (int i = 0; i < MANY; i++) {
-    mini_mark(s->m, track, "", "process CPU %", 'C', i * STEP);
-    mini_arg_int(s->m, "value", own);
-    if (others < 0) continue;
-    mini_mark(s->m, track, "", "other processes CPU %", 'C', i * STEP);
-    mini_arg_int(s->m, "value", others);
-  }
-}
-
 /* Two workers use 0.7 of two cores each, and the loop has none for a tenth of its time. Beside them another program may
  * use 0.4, and in the second case the workers belong to another program. */
-static void expect_workers(bool are_recorded, int64_t others, size_t count_wanted) {
+static void expect_workers(int recorded, int64_t children, int64_t others, size_t count_wanted) {
   static const char next[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
   struct scene s = many_steps(3000, 1000);
-  counters(&s, s.thread, 30, others);
+  counters(&s, s.thread, 30, children, others);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     mini_slice(s.m, s.thread, "user_annotation", next, s.at, 2500 * US);
     call(&s, "aten::conv2d", 2500, 7400, NULL);
   }
-  for (int i = 0; are_recorded && i < 2; i++) {
+  for (int i = 0; i < recorded; i++) {
     const uint32_t worker = mini_thread(s.m, 20 + i, 20 + i);
-    counters(&s, worker, 70, 100);
+    counters(&s, worker, 70, children < 0 ? -1 : 0, 100);
     for (int k = 0; k < 4 * MANY; k++) { /* rests before it is closed: no part of what the steps had to share */
       mini_mark(s.m, worker, "", "process CPU %", 'C', 1000 * STEP + k * STEP);
       mini_arg_int(s.m, "value", 0);
@@ -191,9 +196,54 @@ static void expect_workers(bool are_recorded, int64_t others, size_t count_wante
 }
 
 static void test_workers_are_no_other_programs(void **state) {
-  expect_workers(true, 140, 1);
-  expect_workers(true, 180, 0);
-  expect_workers(false, 140, 0);
+  expect_workers(2, -1, 140, 1);
+  expect_workers(2, -1, 180, 0);
+  expect_workers(0, -1, 140, 0);
+}
+
+/* The same where children are counted apart, recorded or not: they are no others, and are not taken off twice. Four
+ * workers of which two live at a time use 1.4 cores together, and not 2.8. */
+static void test_children_are_no_other_programs(void **state) {
+  expect_workers(0, 140, 0, 1);
+  expect_workers(0, 140, 20, 1);
+  expect_workers(0, 140, 40, 0);
+  expect_workers(2, 140, 0, 1);
+  expect_workers(2, 140, 40, 0);
+  expect_workers(4, 140, 40, 0);
+}
+
+/* Three samples, of 100, 1 and 1 ms: on average others use 0.14 cores, or 0.49. */
+static void test_samples_count_by_their_time(void **state) {
+  static const int64_t values[2][3] = {{10, 200, 200}, {50, 0, 0}};
+  for (int is_busy = 0; is_busy < 2; is_busy++) {
+    struct scene s = many_steps(5000, 1000);
+    for (int i = 0; i < 3; i++) {
+      counter(&s, s.thread, "process CPU %", (100 + i) * 1000 * US, 30);
+      counter(&s, s.thread, "other processes CPU %", (100 + i) * 1000 * US, values[is_busy][i]);
+    }
+    struct tg_table *t = ask(&s);
+    assert_int_equal(has_note(t, "other programs kept the machine busy"), is_busy);
+    tg__table_free(t);
+  }
+}
+
+/* Where no figure says which program had the cores, the machine is not called busy: nothing is withheld, and nothing is
+ * high. */
+static void test_who_had_the_core_is_not_known(void **state) {
+  static const char next[] = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+  struct scene s = many_steps(5000, 1000);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", next, s.at, 4000 * US);
+    call(&s, "aten::conv2d", 4500, 5000, NULL);
+  }
+  struct tg_table *t = ask(&s);
+  assert_string_equal(mini_cell(t, mini_row(t, "cause", "loader-in-main-process"), "severity"), "medium");
+  assert_false(has_note(t, "other programs kept the machine busy"));
+  assert_true(
+      has_note(t, "the loop had no core for 10 % of its time, and which program had it is not known, so nothing is "
+                  "graded high"));
+  tg__table_free(t);
 }
 
 /* What a recording without counters states of all of it: the same rules. */
@@ -202,7 +252,8 @@ static void test_use_in_the_conditions(void **state) {
     const char *conditions;
     size_t count;
   } cases[] = {{"{\"cpu_cores\": 2}", 1},
-               {"{\"cpu_cores\": 2, \"core_wait_pct\": 9}", 0},
+               {"{\"cpu_cores\": 2, \"core_wait_pct\": 9}", 1},
+               {"{\"cpu_cores\": 2, \"core_wait_pct\": 9, \"others_pct\": 90}", 0},
                {"{\"cpu_cores\": 2, \"core_wait_pct\": 9, \"process_pct\": 190, \"others_pct\": 10}", 1},
                {"{\"cpu_cores\": 2, \"core_wait_pct\": 2, \"process_pct\": 90, \"others_pct\": 90}", 0},
                {"{\"cpu_cores\": 8, \"core_wait_pct\": 2, \"process_pct\": 90, \"others_pct\": 90}", 1}};
@@ -244,8 +295,10 @@ static void test_one_checkpoint(void **state) {
   expect_saves(3, 7, 1);
 }
 
+static const char busy[] = "{\"core_wait_pct\":40,\"others_pct\":90}";
+
 /* Rank 1 works 8 of each 10 ms in one operator, and rank 0 waits for it from quick_us on. */
-static struct tg_table *two_ranks(int64_t quick_us, const char *dims_of_slow, const char *core_wait_pct) {
+static struct tg_table *two_ranks(int64_t quick_us, const char *dims_of_slow, const char *conditions) {
   struct scene s = begin_of(MANY);
   for (int r = 0; r < 2; r++) {
     const int64_t us = r ? 8000 : quick_us;
@@ -262,15 +315,15 @@ static struct tg_table *two_ranks(int64_t quick_us, const char *dims_of_slow, co
     }
   }
   struct tg__columns *const trace = mini_finish(s.m);
-  if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
+  if (conditions) assert_true(tg__trace_add_meta(trace, "conditions", conditions));
   struct tg_table *t = mini_ask(trace, "findings", NULL);
   mini_free(s.m);
   return t;
 }
 
 /* 20 % of a step: slower cores may be all of that. */
-static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
-  struct tg_table *t = two_ranks(6000, NULL, core_wait_pct);
+static void expect_straggler(const char *conditions, size_t count_wanted) {
+  struct tg_table *t = two_ranks(6000, NULL, conditions);
   assert_int_equal(count(t, "rank-straggler"), count_wanted);
   assert_int_equal(has_note(t, "withheld: rank-straggler, 20.0 % (other programs"), !count_wanted);
   tg__table_free(t);
@@ -278,14 +331,14 @@ static void expect_straggler(const char *core_wait_pct, size_t count_wanted) {
 
 static void test_a_rank_on_slower_cores(void **state) {
   expect_straggler(NULL, 1);
-  expect_straggler("40", 0);
+  expect_straggler(busy, 0);
 }
 
 /* 40 % of a step, which only cores explain where the shapes are the same. The advice is then about what the rank runs
  * on. */
-static void expect_shapes_to_tell(const char *core_wait_pct, const char *dims_of_slow, size_t count_wanted,
+static void expect_shapes_to_tell(const char *conditions, const char *dims_of_slow, size_t count_wanted,
                                   bool is_about_machine) {
-  struct tg_table *t = two_ranks(4000, dims_of_slow, core_wait_pct);
+  struct tg_table *t = two_ranks(4000, dims_of_slow, conditions);
   assert_int_equal(count(t, "rank-straggler"), count_wanted);
   if (count_wanted)
     assert_int_equal(strstr(mini_cell(t, 0, "advice"), "look at what it runs on") != NULL, is_about_machine);
@@ -295,8 +348,8 @@ static void expect_shapes_to_tell(const char *core_wait_pct, const char *dims_of
 static void test_equal_work_on_slower_cores(void **state) {
   expect_shapes_to_tell(NULL, "[[1500,3]]", 1, false);
   expect_shapes_to_tell(NULL, "[[300,3]]", 1, true);
-  expect_shapes_to_tell("40", "[[1500,3]]", 1, false);
-  expect_shapes_to_tell("40", "[[300,3]]", 0, false);
+  expect_shapes_to_tell(busy, "[[1500,3]]", 1, false);
+  expect_shapes_to_tell(busy, "[[300,3]]", 0, false);
   struct tg_table *t = two_ranks(6500, "[[300,3]]", NULL); /* 15 % of a step: cores of one machine differ by that */
   assert_int_equal(count(t, "rank-straggler"), 0);
   tg__table_free(t);
@@ -311,6 +364,9 @@ int main(void) {
       cmocka_unit_test(test_time_on_a_core_is_no_wait),
       cmocka_unit_test(test_one_checkpoint),
       cmocka_unit_test(test_workers_are_no_other_programs),
+      cmocka_unit_test(test_children_are_no_other_programs),
+      cmocka_unit_test(test_samples_count_by_their_time),
+      cmocka_unit_test(test_who_had_the_core_is_not_known),
       cmocka_unit_test(test_use_in_the_conditions),
       cmocka_unit_test(test_a_rank_on_slower_cores),
       cmocka_unit_test(test_equal_work_on_slower_cores),

@@ -119,7 +119,8 @@ static void test_proportion(void **state) {
   expect_note(8000, 0, true, "forward only: no backward pass in 12 steps", true);
   expect_note(8000, 0, false, "forward only", false); /* no model */
   expect_note(3000, 6000, true, "forward only", false);
-  static const char busy[] = "{\"cpu_cores\":2,\"core_wait_pct\":20}"; /* twice as much has to be out of proportion */
+  static const char busy[] =
+      "{\"cpu_cores\":2,\"core_wait_pct\":20,\"others_pct\":90}"; /* twice as much has to be out of proportion */
   expect_note_of(6000, 2000, true, busy, "operators of forward take", false);
   expect_note_of(7000, 1500, true, busy, "operators of forward take 7.00 ms a step and those of backward 1.50 ms",
                  true);

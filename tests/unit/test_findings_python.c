@@ -271,6 +271,7 @@ static size_t standing_still(const char *core_wait_pct, int steps_with) {
   }
   struct tg__columns *const trace = mini_finish(m);
   if (core_wait_pct) assert_true(tg__trace_add_meta(trace, "core_wait_pct", core_wait_pct));
+  assert_true(tg__trace_add_meta(trace, "conditions", "{\"others_pct\":90}"));
   struct tg_table *t = mini_ask(trace, "findings", NULL);
   mini_free(m);
   const size_t n = count(t, "slow-python-transform");

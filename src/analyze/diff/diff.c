@@ -128,7 +128,9 @@ static void put_noisy_headline(const struct tg__diff_rows *rows, const struct tg
   const struct tg__diff_row *const last = &rows->items[rows->count - 1];
   char cpu[96] = "not known";
   if (strcmp(last->quantity, "thread_cpu") == 0) write_times(cpu, sizeof cpu, last);
-  tg__table_note(out, "No verdict: other programs kept the machine busy during %s; %s; on a core: %s",
+  tg__table_note(out, "No verdict: other programs %s during %s; %s; on a core: %s",
+                 sides[0].is_unclear || sides[1].is_unclear ? "or its own threads kept the loop from a core"
+                                                            : "kept the machine busy",
                  !sides[1].is_noisy   ? "A"
                  : !sides[0].is_noisy ? "B"
                                       : "both",

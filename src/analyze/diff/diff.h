@@ -149,7 +149,8 @@ struct tg__diff_side {
   int64_t loss[TG__LOSS_COUNT]; /* of the ranks asked for */
   size_t left_out;   /* units at the end: without their device work, not there in every rank, or beyond TG__DRAW_MOST */
   bool is_recording; /* some rank has no steps: all of it is one unit */
-  bool is_noisy;     /* others kept the machine busy */
+  bool is_noisy;     /* others kept the machine busy, */
+  bool is_unclear;   /* or the loop itself did, which is not known */
   bool has_code;     /* some code is compiled, or a graph that is replayed */
   struct tg__diff_fusion fusion;
   struct tg__draws draws; /* weights NULL: too few steps for an interval */

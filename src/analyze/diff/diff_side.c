@@ -44,7 +44,9 @@ static enum tg_err add_side_of_rank(struct tg__diff_side *s, uint32_t rank) {
     s->is_recording |= is_recording;
     s->has_code |= b.has_code;
     const struct tg__noise noise = tg__noise_of(s->t, rank, &b);
-    s->is_noisy |= noise.is_busy && !noise.is_of_window; /* one figure says nothing of the steps that are compared */
+    s->is_unclear |= noise.is_unclear;
+    s->is_noisy |=
+        (noise.is_busy || noise.is_unclear) && !noise.is_of_window; /* one figure says nothing of the steps */
     if (steps > TG__DRAW_MOST) steps = TG__DRAW_MOST;
     s->count = s->ranks && s->count < steps ? s->count : steps;
     s->ranks++;
@@ -103,6 +105,7 @@ bool tg__diff_side_add(struct tg__diff_side *to, const struct tg__diff_side *par
   to->has_code |= part->has_code;
   tg__diff_fusion_add(&to->fusion, &part->fusion);
   to->is_noisy |= part->is_noisy;
+  to->is_unclear |= part->is_unclear;
   bool ok = tg__diff_facts_add(&to->facts, &part->facts) && tg__diff_shapes_add(&to->shapes, 0, &part->shapes);
   for (unsigned by = 0; ok && by < TG__DIFF_BYS; by++)
     ok = tg__diff_named_add(&to->named[by], &part->named[by], by == TG__DIFF_MEMORY);

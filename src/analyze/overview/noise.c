@@ -32,16 +32,18 @@ static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const st
   return condition(t, rank, "core_wait_pct");
 }
 
-enum { TICK_NS = 200000000 }; /* twice between two samples */
+enum { TICK_NS = 100000000, PERIOD_NS = 1000000000 }; /* between two samples, at least and at most */
 
-struct use { /* sum of the samples, in hundredths of a core */
-  double sum;
-  int64_t count;
+struct use { /* samples in hundredths of a core, each times the time since the one before */
+  double sum, ns;
+  int64_t last_ns;
   bool is_near; /* of those in the steps: a worker lives longer. Without any, of all */
 };
+enum { OWN, CHILDREN, OTHERS, KINDS };
 struct process {
   int64_t pid;
-  struct use own, others;
+  uint32_t rank;
+  struct use use[KINDS];
 };
 struct processes {
   const struct tg__columns *t;
@@ -56,75 +58,99 @@ static bool is_on_host_of(const struct tg__columns *t, uint32_t a, uint32_t b) {
   return x.len && tg__str_eq(x, y);
 }
 
-static void add_sample(struct processes *p, uint32_t mark, bool is_own) {
+static void add_sample(struct processes *p, uint32_t mark, int kind) {
   const struct tg__columns *const t = p->t;
-  const int64_t pid = t->tracks[t->marks.track[mark]].pid, value = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, 0),
-                at_ns = t->marks.ts_ns[mark];
-  const bool is_near = at_ns >= p->when.start_ns && at_ns <= p->when.end_ns + TICK_NS;
+  const struct tg__track *const track = &t->tracks[t->marks.track[mark]];
+  const int64_t value = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, 0), at_ns = t->marks.ts_ns[mark];
+  const bool is_near = at_ns >= p->when.start_ns && at_ns <= p->when.end_ns + 2 * TICK_NS;
   size_t i = 0;
-  while (i < p->count && p->items[i].pid != pid) i++;
+  while (i < p->count && p->items[i].pid != track->pid) i++;
   if (i == sizeof p->items / sizeof *p->items) return;
-  if (i == p->count) p->items[p->count++] = (struct process){.pid = pid};
-  struct use *const u = is_own ? &p->items[i].own : &p->items[i].others;
+  if (i == p->count) p->items[p->count++] = (struct process){.pid = track->pid, .rank = track->rank};
+  struct use *const u = &p->items[i].use[kind];
+  const int64_t since_ns = u->last_ns && at_ns > u->last_ns ? at_ns - u->last_ns : TICK_NS;
+  u->last_ns = at_ns;
   if (u->is_near && !is_near) return;
-  if (is_near && !u->is_near) *u = (struct use){.is_near = true};
-  u->sum += (double)value;
-  u->count++;
+  if (is_near && !u->is_near) *u = (struct use){.last_ns = at_ns, .is_near = true};
+  u->ns += (double)(since_ns < PERIOD_NS ? since_ns : PERIOD_NS);
+  u->sum += (double)value * (double)(since_ns < PERIOD_NS ? since_ns : PERIOD_NS);
 }
 
 /* Of the rank, and of others on the same machine. */
 static void find_processes(struct processes *p, uint32_t rank) {
-  static const char own_name[] = "process CPU %", others_name[] = "other processes CPU %";
+  static const char *const names[KINDS] = {"process CPU %", "child processes CPU %", "other processes CPU %"};
   const struct tg__marks *const m = &p->t->marks;
-  const uint32_t own = tg__strings_find(p->t->strings, own_name, sizeof own_name - 1),
-                 others = tg__strings_find(p->t->strings, others_name, sizeof others_name - 1);
-  for (uint32_t i = 0; own != TG_NONE && i < m->count; i++) {
-    if ((m->name[i] != own && m->name[i] != others) || m->ph[i] != 'C' || m->track[i] == TG_NONE) continue;
-    if (is_on_host_of(p->t, rank, p->t->tracks[m->track[i]].rank)) add_sample(p, i, m->name[i] == own);
+  uint32_t name[KINDS];
+  for (int k = 0; k < KINDS; k++) name[k] = tg__strings_find(p->t->strings, names[k], (uint32_t)strlen(names[k]));
+  for (uint32_t i = 0; name[OWN] != TG_NONE && i < m->count; i++) {
+    int kind = 0;
+    while (kind < KINDS && m->name[i] != name[kind]) kind++;
+    if (kind == KINDS || m->ph[i] != 'C' || m->track[i] == TG_NONE) continue;
+    if (is_on_host_of(p->t, rank, p->t->tracks[m->track[i]].rank)) add_sample(p, i, kind);
   }
 }
 
-static double cores(const struct use *u) { return u->count ? u->sum / (double)u->count / 100 : NAN; }
+static double cores(const struct process *p, int kind) {
+  return p->use[kind].ns > 0 ? p->use[kind].sum / p->use[kind].ns / 100 : NAN;
+}
+static double known_cores(const struct process *p, int kind) { return p->use[kind].ns > 0 ? cores(p, kind) : 0; }
 
-/* The process of the steps, else the one with most samples of others. */
-static size_t main_process(const struct processes *p, const struct tg__breakdown *b) {
-  const bool has_steps = b->source != TG__STEPS_RECORDING && b->count;
-  const uint32_t slice = has_steps ? p->t->steps[b->steps[0].step].slice : TG_NONE;
-  size_t best = 0;
+/* The process of the rank's steps, else the one of the rank with most samples of others; TG_NONE. */
+static size_t main_process(const struct processes *p, uint32_t rank) {
+  const struct tg__columns *const t = p->t;
+  size_t best = TG_NONE;
+  uint32_t step = 0;
+  while (step < t->step_count && (t->steps[step].rank != rank || t->steps[step].slice == TG_NONE)) step++;
   for (size_t i = 0; i < p->count; i++) {
-    if (slice != TG_NONE && p->items[i].pid == p->t->tracks[tg__slice_track(p->t, slice)].pid) return i;
-    if (p->items[i].others.count > p->items[best].others.count) best = i;
+    if (p->items[i].rank != rank) continue;
+    if (step < t->step_count && p->items[i].pid == t->tracks[tg__slice_track(t, t->steps[step].slice)].pid) return i;
+    if (best == TG_NONE || p->items[i].use[OTHERS].ns > p->items[best].use[OTHERS].ns) best = i;
   }
   return best;
 }
 
-/* What a process calls others are the job's own workers and ranks, too: these are taken off. */
-static void find_use(struct tg__noise *n, double *own, const struct processes *p, size_t of) {
+/* What a rank uses: the process of its steps with all that it started, which are recorded or not; of a recording that
+ * does not say that, of those that are recorded. */
+static double rank_cores(const struct processes *p, uint32_t rank) {
+  const size_t of = main_process(p, rank);
   double all = 0;
+  if (of == TG_NONE) return 0;
+  if (p->items[of].use[CHILDREN].ns > 0) return known_cores(&p->items[of], OWN) + cores(&p->items[of], CHILDREN);
   for (size_t i = 0; i < p->count; i++)
-    if (p->items[i].own.count) all += cores(&p->items[i].own);
+    if (p->items[i].rank == rank) all += known_cores(&p->items[i], OWN);
+  return all;
+}
+
+/* What a process calls others are other ranks of the job, too, and its workers where it does not count those apart:
+ * these are taken off. */
+static void find_use(struct tg__noise *n, double *own, const struct processes *p, uint32_t rank) {
+  const size_t of = main_process(p, rank);
+  double all = 0;
+  for (uint32_t r = 0; r < p->t->rank_count; r++) all += rank_cores(p, r);
   *own = p->count ? all : NAN;
   n->foreign_cores = NAN;
-  if (!p->count || !p->items[of].own.count || !p->items[of].others.count) return;
-  const double rest = all - cores(&p->items[of].own), others = cores(&p->items[of].others);
+  if (of == TG_NONE || !(p->items[of].use[OWN].ns > 0) || !(p->items[of].use[OTHERS].ns > 0)) return;
+  const double rest = all - known_cores(&p->items[of], OWN) - known_cores(&p->items[of], CHILDREN),
+               others = cores(&p->items[of], OTHERS);
   n->foreign_cores = others > rest ? others - rest : 0;
 }
 
-/* A thread without a core is held up by others, unless those are of the job itself. A recording of some steps states
- * what was used in all of them. */
+/* A thread without a core is held up by others, unless those are of the job itself; where no figure says which
+ * program had it, that stays open. A recording of some steps states what was used in all of them. */
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
   struct tg__noise n = {.core_wait_pct = core_wait_pct(t, rank, b)};
   struct processes p = {.t = t, .when = b->window};
   double own;
   find_processes(&p, rank);
-  find_use(&n, &own, &p, main_process(&p, b));
+  find_use(&n, &own, &p, rank);
   if (isnan(n.foreign_cores)) {
     n.is_of_window = !isnan(condition(t, rank, "core_wait_pct"));
     n.foreign_cores = condition(t, rank, "others_pct") / 100;
     own = condition(t, rank, "process_pct") / 100;
   }
   const double cpu_cores = condition(t, rank, "cpu_cores");
-  n.is_busy = (n.core_wait_pct > WAIT_PCT && !(n.foreign_cores <= LEAST_FOREIGN)) ||
-              (n.foreign_cores > LEAST_FOREIGN && n.foreign_cores + own > cpu_cores - LEAST_FREE);
+  n.is_unclear = n.core_wait_pct > WAIT_PCT && isnan(n.foreign_cores);
+  n.is_busy =
+      n.foreign_cores > LEAST_FOREIGN && (n.core_wait_pct > WAIT_PCT || n.foreign_cores + own > cpu_cores - LEAST_FREE);
   return n;
 }
