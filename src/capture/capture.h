@@ -214,6 +214,7 @@ struct tg__source {
    * TG_NO_DATA when what it watches is not loaded (yet). May calibrate; remembers the result. */
   enum tg_err (*prepare)(uint32_t features, struct tg_error *e);
   enum tg_err (*start)(uint32_t features, struct tg_error *e); /* features: all that the session records */
+  void (*last)(void);         /* while it still runs, before it is paused: what it has left to say. NULL = nothing */
   void (*stop)(void);         /* no new events from here on; late ends may still come */
   void (*flush)(void);        /* before the file closes: write what is pending. NULL = nothing */
   void (*tick)(void);         /* on the helper thread ten times a second. NULL = nothing */

@@ -224,6 +224,8 @@ enum tg_err tg_record_resume(struct tg_error *error) {
 
 static void pause_sources(void) {
   tg__ticks_hold();
+  /* a child that recorded nothing has no file, and gets none for a sample */
+  if (atomic_load(&tg__running) && atomic_load(&tg__session.state) == TG_SESSION_OPEN) tg__sources_last();
   atomic_store(&tg__running, false);
   tg__sources_stop();
   atomic_store(&tg__features, 0);

@@ -267,6 +267,7 @@ void tg__ticks_release(void);
 uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why);
 /* Start what serves `features` and does not run yet; what failed is left out of the result. */
 uint32_t tg__sources_start(uint32_t features, struct tg_error *why);
+void tg__sources_last(void);
 void tg__sources_stop(void);
 void tg__sources_flush(void);
 void tg__sources_tick(void);

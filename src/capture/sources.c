@@ -64,6 +64,12 @@ uint32_t tg__sources_start(uint32_t features, struct tg_error *why) {
   return had;
 }
 
+void tg__sources_last(void) {
+  for (int i = 0; i < SOURCES_MOST + OWN; i++) {
+    if (is_running[i] && source(i)->last) source(i)->last();
+  }
+}
+
 void tg__sources_stop(void) {
   for (int i = SOURCES_MOST + OWN; i-- > 0;) {
     if (is_running[i]) source(i)->stop();

@@ -33,36 +33,47 @@ def _machine_seconds() -> float | None:
     return sum(n for i, n in enumerate(ticks) if i not in _IDLE) * _TICK_SECONDS if ticks else None
 
 
-def _children(pid: int | str) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.read().split())  # a thread that ends meanwhile hides no child of the others
-    return found
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
-def _family_seconds() -> dict[int, float]:
-    """Of each process that was started from here, and of those that they started."""
-    seconds: dict[int, float] = {}
-    waiting = _children("self")
-    while waiting:
-        pid = waiting.pop()
-        if pid in seconds:
-            continue
-        seconds[pid] = 0.0
+def _family_seconds() -> dict[tuple[int, int], float]:
+    """Of each process that was started from here, and of those that they started, by number and start: their own CPU
+    time, and that of children that they have waited for."""
+    seconds: dict[tuple[int, int], float] = {}
+    if not _has_children():
+        return seconds
+    family = {os.getpid()}
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat") as file:
             words = file.read().rpartition(")")[2].split()  # the name in front may hold blanks
-            seconds[pid] = (int(words[11]) + int(words[12])) * _TICK_SECONDS
-        waiting += _children(pid)
+            if int(words[1]) in family:  # a parent has the lower number, but where numbers began again
+                family.add(pid)
+                seconds[pid, int(words[19])] = sum(map(int, words[11:15])) * _TICK_SECONDS
     return seconds
+
+
+def _reaped_seconds() -> float:
+    """Of children of this process that ended, and that it has waited for."""
+    return sum(os.times()[2:4])
 
 
 class MachineUse:
     def __init__(self) -> None:
         self._thread, self._waited_ns = threading.get_ident(), core_wait_ns()
         self._began_s, self._own_s = time.perf_counter(), time.process_time()
-        self._machine_s, self._family_s = _machine_seconds(), _family_seconds()
+        self._machine_s, self._family_s, self._reaped_s = _machine_seconds(), _family_seconds(), _reaped_seconds()
+
+    def _children_s(self) -> float:
+        """What was seen of a child alive is in what it had used when it was waited for."""
+        family_s, reaped_s = _family_seconds(), _reaped_seconds() - self._reaped_s
+        ended_s = sum(s for process, s in self._family_s.items() if process not in family_s)
+        alive_s = sum(max(s - self._family_s.get(process, 0), 0) for process, s in family_s.items())
+        return alive_s + max(reaped_s - ended_s, 0)
 
     def since(self) -> dict[str, int]:
         """Per cent of the time, or of one core: core_wait_pct, process_pct, others_pct; without what is not known."""
@@ -74,8 +85,7 @@ class MachineUse:
         if self._waited_ns is not None and waited_ns is not None and self._thread == threading.get_ident():
             used["core_wait_pct"] = round((waited_ns - self._waited_ns) / 1e7 / seconds)
         if self._machine_s is not None and machine_s is not None and seconds >= LEAST_SECONDS:
-            family_s = sum(max(s - self._family_s.get(pid, 0), 0) for pid, s in _family_seconds().items())
-            own_s = time.process_time() - self._own_s + family_s
+            own_s = time.process_time() - self._own_s + self._children_s()
             used["process_pct"] = round(100 * own_s / seconds)
             used["others_pct"] = round(100 * max(machine_s - self._machine_s - own_s, 0) / seconds)
         return used

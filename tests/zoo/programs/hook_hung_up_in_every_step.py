@@ -1,4 +1,4 @@
-"""To look at what a layer puts out, a hook is hung up before each step; nobody takes it down, and what it has caught
+"""To look at what a layer puts out, a hook is hung up before each step; it is never taken down, and what it has caught
 stays."""
 
 # expect: memory-leak

@@ -1,5 +1,5 @@
-"""Rows that were seen before are left out. What was seen is kept in a list, which is searched from the start for each
-row: every step is a little longer than the one before."""
+"""Rows that were seen before are left out. A list has all that were seen, and is searched from the start for each row:
+every step is a little longer than the one before."""
 
 # expect: slow-python-transform
 import random
