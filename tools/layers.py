@@ -62,6 +62,7 @@ SHARED_HEADERS = {
     "analyze/work/flops.h": {"diagnose"},
     "analyze/work/roof.h": {"diagnose"},
     "analyze/diff/bootstrap.h": {"replay"},
+    "analyze/ranks/buckets.h": {"diagnose"},
     "trace/summary.h": {"analyze", "ranks"},
     "analyze/ranks/summarize.h": {"ranks"},
 }

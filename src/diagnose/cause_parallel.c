@@ -1,4 +1,5 @@
 /* Several devices or processes: exposed communication, and wrappers or back ends that hold it back. */
+#include "analyze/ranks/buckets.h"
 #include "diagnose/sites.h"
 
 enum { COMMUNICATION_PCT = 10, ALONE_PCT = 5, LEAST_PCT = 3 };
@@ -190,6 +191,16 @@ static const char *advice_for(struct tg__str collective) {
          "register_comm_hook(None, bf16_compress_hook).";
 }
 
+/* Where the reducer of DistributedDataParallel said its cap: the one that the model of its buckets finds better. */
+static void say_cap(struct tg__facts *f, struct tg__str collective, struct tg__finding *x) {
+  double cap_mb, saving_ns;
+  const size_t len = strlen(x->advice);
+  if (!tg__str_contains(collective, "AllReduce") && !tg__str_contains(collective, "all_reduce")) return;
+  if (tg__bucket_cap_to_try(f->t, f->rank, &cap_mb, &saving_ns, &f->failed))
+    tg__text_format(x->advice + len, sizeof x->advice - len,
+                    " To try: bucket_cap_mb=%g (%.2f ms less behind backward).", cap_mb, saving_ns / 1e6);
+}
+
 /* A collective of the host lasts until the last rank has come, and ranks that share cores come now sooner, now later:
  * what steps have more of it than others is waiting for a rank that computes, and no communication. Kernels of
  * collectives wait as well, but for ranks with a device each. */
@@ -222,6 +233,7 @@ void tg__judge_communication(struct tg__facts *f) {
     TG_FORMAT(x->evidence, "the host is inside collectives for at least %.2f ms of %s %.2f ms %s (%.1f %%)",
               tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f), share);
   TG_FORMAT(x->advice, "%s", advice_for(tg__name(f->t, f->t->slices.name[c.longest])));
+  say_cap(f, tg__name(f->t, f->t->slices.name[c.longest]), x);
   if (f->has_device_work)
     expect_of_overlap(f, x, exposed);
   else if (!c.in_backward)

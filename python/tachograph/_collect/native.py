@@ -20,6 +20,7 @@ from . import kept_graphs
 from .compiles import compiles
 from .live_tensors import record_tensors
 from .machine_use import MachineUse
+from .parallel import parallel
 from .source_lines import source_lines
 from .thread_names import ThreadNames
 from .torch_side import TorchSide
@@ -206,7 +207,7 @@ class NativeRecording:
             self.tensor_records += record_tensors(_record.tensor)
         if self.features & _record.CUDA:
             self._write(_cuda_members(self._yielded, bool(self.features & _record.MEMORY)))
-        self._write({**self._known(), **self._recorded(), **compiles.member()})
+        self._write({**self._known(), **self._recorded(), **compiles.member(), **_parallel_members()})
 
     def _write_source(self) -> None:
         """A forked worker has lines of its own: each process writes a member."""
@@ -285,6 +286,11 @@ def _cuda_members(yielded: bool, with_memory: bool) -> dict[str, str]:
     if major.isdigit() and minor.isdigit():  # "13.0", which CUDA's runtime calls 13000
         members["cuda_runtime_version"] = int(major) * 1000 + int(minor) * 10
     return {name: json.dumps(value) for name, value in members.items()}
+
+
+def _parallel_members() -> dict[str, str]:
+    found = parallel()
+    return {"parallel": json.dumps(found)} if found else {}
 
 
 def _refuse_beside_torch() -> None:

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_CAPS = 16, FIRST_BYTES = 1 << 20, MB = 1 << 20, MOST_BUCKETS = 1 << 20, NEAR_PCT = 10 };
+enum { MOST_CAPS = 16, MB = 1 << 20, MOST_BUCKETS = 1 << 20, NEAR_PCT = 10, WORTH_PCT = 2 };
 
 struct sent { /* a bucket of the usual step, by the means of its steps */
   double bytes, dur_ns;
@@ -114,14 +114,18 @@ static struct outcome send_as_recorded(const struct sending *s, bool overlaps) {
   return out;
 }
 
-/* As DistributedDataParallel cuts them: the first is of 1 MiB at most. */
+static bool is_too_small(const struct sending *s, double cap) {
+  return s->items[s->count - 1].up_to / cap > MOST_BUCKETS;
+}
+
+/* As DistributedDataParallel cuts them where a program sets bucket_cap_mb: the first is as large as the others. */
 static struct outcome send_in(const struct sending *s, double cap) {
   const double all = s->items[s->count - 1].up_to;
   struct outcome out = {0};
   double end_ns = 0;
   for (double sent = 0; sent < all;) {
-    const double most = sent == 0 ? fmin(cap, FIRST_BYTES) : cap, bytes = fmin(most, all - sent);
-    sent = all - sent <= most ? all : sent + bytes;
+    const double bytes = fmin(cap, all - sent);
+    sent = all - sent <= cap ? all : sent + bytes;
     send_one(s, bytes, ready_ns(s, sent), &end_ns, &out);
   }
   return out;
@@ -140,13 +144,37 @@ static void put_outcome(struct tg_table *out, const struct tg__columns *t, uint3
   tg__put_real(out, behind_ns - o->behind_ns);
 }
 
+/* The cap that saves most; NaN: none of them saves so much that it is worth a try. */
+static double best_cap(const struct sending *s, const double *caps, size_t count, double *saving_ns) {
+  const double now_ns = send_as_recorded(s, true).behind_ns;
+  double best = NAN;
+  *saving_ns = s->pass_ns * WORTH_PCT / 100;
+  for (size_t i = 0; i < count; i++) {
+    const double saving = is_too_small(s, caps[i] * MB) ? 0 : now_ns - send_in(s, caps[i] * MB).behind_ns;
+    if (saving > *saving_ns) best = caps[i], *saving_ns = saving;
+  }
+  return best;
+}
+
+static void note_best(struct tg_table *out, const struct tg__columns *t, uint32_t rank, const struct sending *s,
+                      const double *caps, size_t count) {
+  double saving_ns;
+  const double best = best_cap(s, caps, count, &saving_ns);
+  if (isnan(best))
+    tg__table_note(out, "rank %lld: none of these sizes saves %d %% of the backward pass",
+                   (long long)t->ranks[rank].number, WORTH_PCT);
+  else
+    tg__table_note(out, "rank %lld: try bucket_cap_mb=%g, which saves %.2f ms of a step",
+                   (long long)t->ranks[rank].number, best, saving_ns / 1e6);
+}
+
 static void put_sizes(struct tg_table *out, const struct tg__columns *t, uint32_t rank, const struct sending *s,
                       const double *caps, size_t count) {
   const struct outcome now = send_as_recorded(s, true), after = send_as_recorded(s, false);
   put_outcome(out, t, rank, "as recorded", &now, now.behind_ns);
   for (size_t i = 0; i < count; i++) {
     char change[64];
-    if (s->items[s->count - 1].up_to / (caps[i] * MB) > MOST_BUCKETS) continue;
+    if (is_too_small(s, caps[i] * MB)) continue;
     const struct outcome o = send_in(s, caps[i] * MB);
     snprintf(change, sizeof change, "buckets of %g MiB", caps[i]);
     put_outcome(out, t, rank, change, &o, now.behind_ns);
@@ -157,6 +185,8 @@ static void put_sizes(struct tg_table *out, const struct tg__columns *t, uint32_
       "rank %lld: an all_reduce takes %.3f ms and %.3f ms for each MB here, and a backward pass %.2f ms; not "
       "in the model: cores and links that sending shares with computing",
       (long long)t->ranks[rank].number, s->price.fixed_ns / 1e6, s->price.byte_ns, s->pass_ns / 1e6);
+  note_best(out, t, rank, s, caps, count);
+  tg__note_wrappers(t, rank, out);
 }
 
 static const char *why_not(struct sending *s) {
@@ -166,6 +196,20 @@ static const char *why_not(struct sending *s) {
   return 100 * off_ns > NEAR_PCT * s->pass_ns
              ? "the model of its buckets is off by more than 10 % of the backward pass from what was recorded"
              : NULL;
+}
+
+bool tg__bucket_cap_to_try(const struct tg__columns *t, uint32_t rank, double *cap_mb, double *saving_ns,
+                           bool *failed) {
+  const double now = tg__reducer_of(t, rank).cap_mb, caps[] = {now / 4, now / 2, now * 2, now * 4};
+  struct tg__buckets all = {0};
+  struct sending s = {0};
+  if (isnan(now)) return false;
+  const bool done = tg__buckets_of(t, rank, &all) && take_buckets(&all, &s);
+  *failed |= !done;
+  *cap_mb = done && !why_not(&s) ? best_cap(&s, caps, sizeof caps / sizeof *caps, saving_ns) : NAN;
+  tg__buckets_free(&all);
+  tg__free(s.items);
+  return !isnan(*cap_mb);
 }
 
 /* "1,25": sizes in MiB. */

@@ -7,6 +7,8 @@
 #include "analyze/ranks/comm_calls.h"
 #include "analyze/ranks/rank_set.h"
 
+#include <math.h>
+
 static const char *const phase_words[] = {"forward", "backward", "after backward", "no backward"}; /* tg__send_phase */
 
 /* Of one step; begin_ns is TG_NULL_INT where it has no backward pass. */
@@ -183,7 +185,7 @@ static void put_buckets(const struct tg__columns *t, uint32_t rank, const struct
   }
 }
 
-/* What the reducer of DistributedDataParallel made: how many buckets, how large, and how early the last one starts. */
+/* How many buckets there were, how large, and how early the last one starts. */
 static void note_buckets(const struct tg__columns *t, uint32_t rank, const struct tg__buckets *all,
                          struct tg_table *out) {
   const struct tg__bucket *last = NULL;
@@ -198,13 +200,16 @@ static void note_buckets(const struct tg__columns *t, uint32_t rank, const struc
     count++;
   }
   if (!count) return;
+  const bool is_known = !isnan(tg__reducer_of(t, rank).cap_mb);
   const double ms = (double)last->to_end_ns / (double)last->steps / 1e6;
   tg__table_note(out,
-                 "rank %lld: %zu all_reduce in a backward pass, of %.2f to %.2f MB (DistributedDataParallel's "
-                 "bucket_cap_mb is 25, and 1 for the first bucket, where a program does not set it); the last starts "
-                 "%.2f ms %s the pass ends",
-                 (long long)t->ranks[rank].number, count, least / 1e6, most / 1e6, ms < 0 ? -ms : ms,
-                 ms < 0 ? "after" : "before");
+                 "rank %lld: %zu all_reduce in a backward pass, of %.2f to %.2f MB%s; the last starts %.2f ms %s the "
+                 "pass ends",
+                 (long long)t->ranks[rank].number, count, least / 1e6, most / 1e6,
+                 is_known ? ""
+                          : " (DistributedDataParallel's bucket_cap_mb is 25, and 1 for the first bucket, where a "
+                            "program does not set it)",
+                 ms < 0 ? -ms : ms, ms < 0 ? "after" : "before");
 }
 
 enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -216,6 +221,7 @@ enum tg_err tg__answer_buckets(const struct tg__columns *t, const struct tg__ask
     done = tg__buckets_of(t, r, &all);
     if (done) put_buckets(t, r, &all, out);
     if (done) note_buckets(t, r, &all, out);
+    if (done && all.count) tg__note_wrappers(t, r, out);
     tg__buckets_free(&all);
   }
   if (!done) return tg__no_memory(e, "the collectives of a step");

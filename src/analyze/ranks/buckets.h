@@ -24,4 +24,18 @@ void tg__buckets_free(struct tg__buckets *b);
  * asks for them. */
 bool tg__bucket_is_all_reduce(const struct tg__buckets *b, size_t i, enum tg__send_phase phase);
 
+/* The settings that DistributedDataParallel stated when the recording stopped (wrappers.c), from the document. */
+struct tg__reducer {
+  double cap_mb, first_cap_mb; /* of DistributedDataParallel; NaN: not recorded */
+  size_t count;                /* its buckets; 0: not recorded */
+  double least, most;          /* bytes of the smallest and the largest */
+  bool is_rebuilt;             /* in the order in which gradients become ready */
+};
+struct tg__reducer tg__reducer_of(const struct tg__columns *t, uint32_t rank);
+void tg__note_wrappers(const struct tg__columns *t, uint32_t rank, struct tg_table *out);
+/* bucket_sizes.c. The cap that ends a step earliest by the model of bucket_sizes, among a quarter, half, twice and four
+ * times the recorded one, and its saving; false: there is no prediction, or none saves a fiftieth of the backward pass.
+ * No memory sets *failed. */
+bool tg__bucket_cap_to_try(const struct tg__columns *t, uint32_t rank, double *cap_mb, double *saving_ns, bool *failed);
+
 #endif
