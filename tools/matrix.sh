@@ -1,9 +1,12 @@
 #!/bin/bash
 # make matrix: the recorder's tests on other versions of Python and torch. Needs many GB of disk, the network, and hours.
-#   tools/matrix.sh [PYTHON:TORCH …]     default: Python 3.10 to 3.15, each with the newest torch of 2.4, 2.9, 2.13 and of all that PyPI has for it
-# MATRIX_ENVS=folder keeps the environments there (default build/matrix); one that exists is used as it is.
+#   tools/matrix.sh [--quick] [PYTHON:TORCH …]   default: Python 3.10 to 3.15, each with the newest torch of 2.4, 2.9, 2.13 and of all
+#                                                that PyPI has for it; PYTHON:none is without torch
+# --quick: twenty tests a pair, one or more of each source of the recorder; an environment that it makes is removed afterwards.
+# MATRIX_ENVS=folder keeps the environments there (default build/matrix); one that exists is used, and stays.
 # A Python that is not here is taken from Debian's unstable suite, in a root file system that debootstrap makes (MATRIX_ROOT, default
 # MATRIX_ENVS/root; ROOTS_MIRROR, default apt's first): that takes root. One that cannot be had is named as skipped.
+# Our library comes from the objects of `make all` in build/; of the package each Python compiles its extensions only.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source tools/root.sh
@@ -13,6 +16,19 @@ root=$(realpath -m "${MATRIX_ROOT:-$envs/root}")
 mkdir -p "$envs" build
 status=0
 results=()
+quick=
+[ "${1:-}" != --quick ] || { quick=1 && shift; }
+
+# Those of --quick: what each source of the recorder sees is what Python and torch say themselves.
+quick_tests() { # torch
+  local t=tests/python
+  echo $t/test_frames.py $t/test_record_api.py::test_{what_is_marked_is_in_the_file,runs_of_the_garbage_collector,off_means_off}
+  [ "$1" = none ] && return
+  echo $t/test_record_torch.py::test_{ops_labels_and_torchs_own_annotations_are_in_one_file,sessions_leave_nothing}
+  echo $t/test_stacks.py::test_{functions_are_those_torch_reports,paths_are_those_of_the_model,calls_are_those_that_setprofile_sees}
+  echo $t/test_module_spans.py::test_every_way_to_call $t/test_memory.py::test_frames_name_the_line_that_asked
+  echo $t/test_samples.py::test_samples_do_not_overlap_and_lie_in_the_steps $t/test_attach.py::test_seconds_without_steps_and_ctrl_c
+}
 
 root_with_pythons() { # that the suite has; once
   [ -e "$root/pythons" ] && return
@@ -25,34 +41,58 @@ root_with_pythons() { # that the suite has; once
   touch "$root/pythons"
 }
 
-find_python() { # python: sets `run`, the words before a command for it, and `folder` of its environments
-  run=(env PYENV_VERSION="${1#python}") folder=$envs # pyenv's commands start only the versions that are switched on
+find_python() { # python: sets `run`, the words before a command for it, and `at` and `folder`: its environments are $at$folder here
+  run=(env PYENV_VERSION="${1#python}") at='' folder=$envs # pyenv's commands start only the versions that are switched on
   command -v "$1" >/dev/null && "${run[@]}" "$1" -c "import venv, ensurepip" && return
   [ "$(id -u)" = 0 ] && command -v debootstrap && root_with_pythons && [ -x "$root/usr/bin/$1" ] || return 1
   rm -rf "$root/tachograph" && mkdir -p "$root/tachograph" && git ls-files -z | xargs -0 cp --parents -t "$root/tachograph" || return 1
-  run=(in_root "$root" /tachograph) folder=/envs
+  cp -a --parents build/CMakeFiles "$root/tachograph" || return 1
+  run=(in_root "$root" /tachograph) at=$root folder=/envs
+}
+
+# uv reads its packages from one cache by hard links: another Python's environment with the same torch takes no more disk.
+uv() {
+  [ -x "$envs/uv/bin/uv" ] || { python3 -m venv "$envs/uv" && "$envs/uv/bin/python" -m pip install -q uv; } || return 1
+  UV_CACHE_DIR="$envs/uv-cache" UV_LINK_MODE=hardlink "$envs/uv/bin/uv" "$@"
+}
+
+# torch's wheels only: its source packages are other things.
+install() { # python environment package…
+  local site=$at$2/lib/$1/site-packages
+  uv pip install -q --python-version "${1#python}" --only-binary :all: --target "$site" "${@:3}"
 }
 
 versions_of_torch() { # python: those to try, oldest first
-  local all wanted
-  "${run[@]}" "$1" -m venv "$folder/$1" || return 1
-  all=$("${run[@]}" "$folder/$1/bin/python" -m pip index versions torch | sed -n 's/^Available versions: //p' | tr -d ' ' | tr ',' '\n' | grep -v '+')
-  for wanted in '2\.4\.' '2\.9\.' '2\.13\.' ''; do grep -m 1 "^$wanted" <<<"$all"; done | sort -uV
+  local wanted
+  for wanted in '==2.4.*' '==2.9.*' '==2.13.*' ''; do
+    echo "torch$wanted" | uv pip compile -q --no-deps --no-header --no-annotate --only-binary :all: --python-version "${1#python}" -
+  done | sed -n 's/^torch==//p' | sort -uV
+}
+
+# Our package for this Python; once.
+build_package() { # python
+  local environment=$folder/$1
+  wheels=$folder/wheels-$1
+  [ "$built" = "$1" ] && return
+  "${run[@]}" "$1" -m venv "$environment" && install "$1" "$environment" scikit-build-core ninja 'cmake>=3.18' &&
+    rm -rf "$at$wheels" && "${run[@]}" env PATH="$environment/bin:$PATH" "$environment/bin/python" -m pip wheel -q --no-deps --no-build-isolation \
+    -C build-dir="build/matrix-$1" -C cmake.define.TG_OBJECTS_FROM="$("${run[@]}" pwd)/build" -w "$wheels" . && built=$1
 }
 
 set_up() { # python torch folder
   local python=("${run[@]}" "$3/bin/python")
-  "${python[@]}" -c "" || "${run[@]}" "$1" -m venv "$3" || return 1
-  [ "$2" = none ] || "${python[@]}" -c "import torch; assert torch.__version__.split('+')[0] == '$2'" ||
-    "${python[@]}" -m pip install -q --no-compile "torch==$2" || return 1
-  "${python[@]}" -c "import numpy, pytest, hypothesis, scikit_build_core, ninja" ||
-    "${python[@]}" -m pip install -q --upgrade pip numpy pytest hypothesis scikit-build-core ninja 'cmake>=3.18' || return 1
-  "${python[@]}" -c "import pandas, pyarrow" || "${python[@]}" -m pip install -q --no-compile pandas pyarrow # their tests are skipped without
-  "${run[@]}" env PATH="$3/bin:$PATH" "$3/bin/python" -m pip install -q --no-deps --no-build-isolation --force-reinstall .
+  build_package "$1" || return 1
+  "${python[@]}" -c "" || "${run[@]}" "$1" -m venv --without-pip "$3" || return 1
+  [ "$2" = none ] || "${python[@]}" -c "import torch; assert torch.__version__.split('+')[0] == '$2'" || install "$1" "$3" "torch==$2" || return 1
+  "${python[@]}" -c "import numpy, pytest, hypothesis" || install "$1" "$3" numpy pytest pytest-xdist hypothesis || return 1
+  [ -n "$quick" ] || "${python[@]}" -c "import pandas, pyarrow" || install "$1" "$3" pandas pyarrow # their tests are skipped without
+  install "$1" "$3" --no-deps --reinstall "$at$wheels"/*.whl
 }
 
 try() { # python torch
   local log=$tree/build/matrix-$1-$2.log environment=$folder/$1-torch$2
+  local once=$quick
+  [ ! -e "$at$environment" ] || once=
   echo "matrix: $1:$2"
   if ! set_up "$1" "$2" "$environment" >"$log" 2>&1; then
     results+=("$1:$2: could not be set up, see build/matrix-$1-$2.log")
@@ -60,32 +100,27 @@ try() { # python torch
   fi
   local tests=(tests/python/test_{frames,record_api,run_window,tables}.py) # those of the recorder that need no torch
   [ "$2" = none ] || mapfile -t -O ${#tests[@]} tests < <(grep -l 'importorskip("torch")' tests/python/test_*.py | grep -v test_frames)
-  local package
-  package=$("${run[@]}" "$environment/bin/python" -c "import importlib.util as u; print(u.find_spec('tachograph').submodule_search_locations[0])")
+  [ -z "$quick" ] || read -r -d '' -a tests < <(quick_tests "$2")
+  local package=$environment/lib/$1/site-packages/tachograph
   # pipefail: what pytest ends with, also where it finds no test or takes no option.
   local line failed=0
   line=$("${run[@]}" env TACHOGRAPH="$package/bin/tachograph" TACHOGRAPH_LIBRARY="$package/lib/libtachograph.so" \
     "$environment/bin/python" -m pytest -q "${tests[@]}" 2>&1 | tee -a "$log" | tail -n 1) || failed=1
   results+=("$1:$2: $line")
+  [ -z "$once" ] || { rm -rf "$at$environment" && uv cache clean -q torch; }
   return $failed
 }
 
-if [ $# -gt 0 ]; then
-  for pair in "$@"; do
-    if find_python "${pair%%:*}" >>build/matrix.log 2>&1; then
-      try "${pair%%:*}" "${pair#*:}" || status=1
-    else
-      results+=("${pair%%:*}: skipped, it cannot be had here")
-    fi
-  done
-else
-  for python in python3.{10,11,12,13,14,15}; do
-    if ! find_python "$python" >>build/matrix.log 2>&1 || ! torches=$(versions_of_torch "$python" 2>>build/matrix.log); then
-      results+=("$python: skipped, it cannot be had here")
-      continue
-    fi
-    for torch in ${torches:-none}; do try "$python" "$torch" || status=1; done
-  done
-fi
+built=
+[ $# -gt 0 ] || set -- python3.{10,11,12,13,14,15}
+for pair; do
+  python=${pair%%:*}
+  if ! find_python "$python" >>build/matrix.log 2>&1; then
+    results+=("$python: skipped, it cannot be had here")
+    continue
+  fi
+  torches=${pair#"$python"} torches=${torches#:}
+  for torch in ${torches:-$(versions_of_torch "$python" 2>>build/matrix.log || echo none)}; do try "$python" "$torch" || status=1; done
+done
 printf '%s\n' "${results[@]}"
 exit $status
