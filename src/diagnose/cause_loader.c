@@ -102,6 +102,7 @@ static void say_to_try(const struct tg__facts *f, struct tg__finding *x, bool wa
   const int64_t workers = setting(f, "loader", "num_workers"), ahead = setting(f, "loader", "prefetch_factor"),
                 cores = setting(f, NULL, "cpu_cores");
   const size_t len = strlen(x->advice);
+  x->workers = workers >= INT32_MAX ? 0 : waits ? 2 * workers : workers < cores ? cores : 0;
   if (waits && workers && ahead && workers < INT32_MAX && ahead < INT32_MAX)
     tg__text_format(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
                     2 * (long long)workers, 2 * (long long)ahead);
@@ -163,6 +164,7 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
   TG_FORMAT(x->advice,
             "Let worker processes load ahead: DataLoader(..., num_workers=2 or more, persistent_workers=True%s).",
             f->has_device_work ? ", pin_memory=True" : "");
+  x->workers = TG__LOADER_WORKERS;
   /* loading goes on beside the rest of the step, in two processes: the longer of the two remains */
   const int64_t rest = f->total_ns - wait, of_worker = wait / TG__LOADER_WORKERS,
                 left = of_worker > rest ? of_worker - rest : 0;

@@ -26,6 +26,7 @@ struct tg__finding {
   int64_t saving_low_ns, saving_high_ns; /* eight of ten measured savings lie there; TG_NULL_INT */
   int64_t rule_ns, model_ns; /* saving_ns as the rule, and as the model of the steps works it out; TG_NULL_INT */
   int64_t gone_ns;           /* what of its time goes, over all steps, whatever then bounds them; TG_NULL_INT */
+  int64_t workers;           /* of the loader, which it proposes; 0: none */
   double confidence;         /* 0 to 1 that this is the cause and the cure works */
   const char *method;        /* how the saving was estimated; where it is not, why not */
   /* the time it speaks of, inside the window of the steps: the host's, or in which a device stands still; empty

@@ -60,10 +60,10 @@ static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const
   const bool waits = change_of(x->cause) == CHANGE_OVERLAP;
   const enum tg__replay_cut cut = waits ? TG__CUT_WAITS : x->is_of_device ? TG__CUT_DEVICE : TG__CUT_HOST;
   const struct tg__replay_change workers = {
-      .kind = TG__CHANGE_WORKERS, .workers = TG__LOADER_WORKERS, .selects = is_fetch, .ctx = &f};
+      .kind = TG__CHANGE_WORKERS, .workers = x->workers, .selects = is_fetch, .ctx = &f};
   const double part = waits ? 1 : (double)x->gone_ns / (double)tg__spans_length(&x->claim);
-  return (x->cause == TG__CAUSE_LOADER_IN_MAIN_PROCESS ? tg__replay_load_ahead(m, &workers, out)
-                                                       : tg__replay_cut(m, cut, left, part, out)) == TG_OK;
+  if (x->workers) return tg__replay_load_ahead(m, &workers, out) == TG_OK;
+  return tg__replay_cut(m, cut, left, part, out) == TG_OK;
 }
 
 /* What the time of the finding becomes shorter by; false where the model cannot express it. *taken: what the findings
@@ -71,7 +71,7 @@ static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const
 static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,
                            struct tg__spans *taken, struct tg__saving *out) {
   if (!tg__spans_length(&x->claim)) return false;
-  if (change_of(x->cause) != CHANGE_OVERLAP && x->gone_ns == TG_NULL_INT) return false;
+  if (change_of(x->cause) != CHANGE_OVERLAP && !x->workers && x->gone_ns == TG_NULL_INT) return false;
   struct tg__spans left = {0};
   tg__spans_subtract(&x->claim, taken, &left);
   f->failed |= left.failed || !replay_change(f, m, x, &left, out);

@@ -195,6 +195,11 @@ static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay
                       .after_ns = tg__alloc(steps * sizeof *c.after_ns),
                       .saved = tg__alloc(steps * sizeof *c.saved)};
   bool ok = c.marks && c.is_removed && c.after_ns && c.saved && run_unchanged(&c, changes, count);
+  if (c.loader.is_unknown) {
+    snprintf(out->why_not, sizeof out->why_not,
+             "for most batches of the steps the recording does not have how long a worker took");
+    snprintf(out->help, sizeof out->help, "record the program from its start, with tachograph run, and more steps");
+  }
   c.dur_ns = tg__alloc((g->node_count + 1) * sizeof *c.dur_ns);
   c.is_gone = tg__alloc((g->node_count + 1) * sizeof *c.is_gone);
   c.late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns);

@@ -1,5 +1,5 @@
 /* step_graph: the graph of a rank put together, put in order, and run. */
-#include "replay/step_graph.h"
+#include "replay/step_batches.h"
 
 #include <stdio.h>
 
@@ -57,6 +57,8 @@ unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id) {
   else if (tg__str_eq(name, TG_STR("cudaFree")) || tg__str_eq(name, TG_STR("hipFree")))
     flags |= TG__REPLAY_NAME_DEVICE_SYNC;
   if (tg__str_contains(name, "_MultiProcessingDataLoaderIter")) flags |= TG__REPLAY_NAME_WORKERS;
+  if (tg__str_eq(name, TG_STR("DataLoader batch")) || tg__str_has_prefix(name, "DataLoader batch of process "))
+    flags |= TG__REPLAY_NAME_BATCH;
   g->has_loader |= flags & TG__REPLAY_NAME_WORKERS;
   g->names[string_id] = (uint8_t)flags;
   return flags;
@@ -83,6 +85,7 @@ static void add_launches(struct tg__replay_graph *g) {
 
 void tg__replay_add_edges(struct tg__replay_graph *g) {
   add_launches(g);
+  tg__replay_add_batch_edges(g);
   for (size_t i = 0; i < g->wait_count; i++) {
     const struct tg__replay_wait *const w = &g->waits[i];
     const uint32_t call = w->call == TG_NONE ? 0 : g->node_of[w->call - g->slices.first];
@@ -247,6 +250,8 @@ void tg__replay_close(struct tg__replay_graph *g) {
   tg__free(g->node_of);
   tg__free(g->lane_of);
   tg__free(g->waits);
+  tg__free(g->batches);
+  tg__map_free(&g->batch_of);
   tg__free(g->lanes);
   tg__free(g->nodes);
   tg__free(g->edges);

@@ -67,7 +67,10 @@ struct tg__replay_graph {
   uint32_t *node_of; /* by slice of the rank, of a host slice: the node at its begin */
   struct tg__replay_wait *waits;
   size_t wait_count, wait_cap;
-  uint32_t *lane_of; /* by track of the rank: the lane of a thread; TG_NONE: of none, as of streams */
+  struct tg__replay_batch *batches; /* of worker processes of a loader: step_batches.h */
+  size_t batch_count, batch_cap;
+  struct tg__map batch_of; /* slice → its place in batches */
+  uint32_t *lane_of;       /* by track of the rank: the lane of a thread; TG_NONE: of none, as of streams */
   struct tg__replay_lane *lanes;
   size_t lane_count, lane_cap;
   uint32_t stream_count; /* the first lanes are the streams */
@@ -93,6 +96,7 @@ enum {
   TG__REPLAY_NAME_EVENT_SYNC = 16,
   TG__REPLAY_NAME_COPY = 32,
   TG__REPLAY_NAME_WORKERS = 64, /* of the loader: waits for other processes */
+  TG__REPLAY_NAME_BATCH = 128,  /* of a worker: the batch that it makes, and the counter of its batches */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }

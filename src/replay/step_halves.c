@@ -1,5 +1,6 @@
 /* step_halves: the durations of a step put into its neighbour, node by node. Steps count from 0: those at even places
  * take the durations of those at uneven ones. */
+#include "replay/step_batches.h"
 #include "replay/step_proof.h"
 
 /* The nodes of one step, by lane and time. */
@@ -91,6 +92,12 @@ static void match_step(struct swap *s, struct nodes to, struct nodes from) {
   }
 }
 
+/* Of a batch that was begun before the steps the loop's call has the wait in it, of others not: each keeps its own. */
+static bool is_fetch(const struct tg__replay_graph *g, size_t node) {
+  const uint32_t slice = g->nodes[node].slice;
+  return slice != TG_NONE && tg__replay_batch_of(g, slice) && g->nodes[node].lane == g->main_lane;
+}
+
 bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *step_ns, double median_ns, int64_t *dur_ns,
                             double *unmatched_pct) {
   struct swap s = {.g = g, .dur_ns = dur_ns};
@@ -111,6 +118,8 @@ bool tg__replay_swap_halves(const struct tg__replay_graph *g, const int64_t *ste
     match_step(&s, (struct nodes){list + first[k], first[k + 1] - first[k]},
                (struct nodes){list + first[other], first[other + 1] - first[other]});
   }
+  for (size_t i = 0; !s.failed && i < g->node_count; i++)
+    if (is_fetch(g, i)) dur_ns[i] = g->nodes[i].dur_ns;
   *unmatched_pct = s.own_ns > 0 ? 100.0 * (double)s.unmatched_ns / (double)s.own_ns : 0;
   tg__free(first);
   tg__free(list);

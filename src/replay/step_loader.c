@@ -1,9 +1,11 @@
 /* step_loader: worker processes that make batches ahead of the loop, as lanes of the graph. */
 #include "replay/step_loader.h"
+#include "replay/step_batches.h"
+#include "replay/step_proof.h"
 
 /* AHEAD_PER_WORKER: torch's prefetch_factor, if a program sets none. MOST_ROUNDS: of the recorded steps in a turn of
  * all workers; in more than that workers that are too slow show in their sum. */
-enum { AHEAD_PER_WORKER = 2, MOST_ROUNDS = 16 };
+enum { AHEAD_PER_WORKER = 2, MOST_ROUNDS = 16, MOST_AHEAD = 1024 };
 
 void tg__replay_loader_close(struct tg__replay_loader *l) {
   tg__free(l->fetches);
@@ -15,15 +17,54 @@ void tg__replay_loader_close(struct tg__replay_loader *l) {
 /* The nodes of a call on its thread. A call that begins and ends at one instant has none of its own. */
 static void add_fetch(struct tg__replay_graph *g, struct tg__replay_loader *l, uint32_t slice) {
   const uint32_t first = g->node_of[slice - g->slices.first];
-  const int64_t end_ns = tg__slice_end(g->t, slice);
-  if (first >= g->node_count || g->nodes[first].start_ns >= end_ns) return;
-  const uint32_t past = g->lanes[g->nodes[first].lane].past;
-  uint32_t last = first;
-  while (last + 1 < past && g->nodes[last + 1].start_ns < end_ns) last++;
+  if (first >= g->node_count || g->nodes[first].start_ns >= tg__slice_end(g->t, slice)) return;
+  struct tg__replay_fetch f = {first, tg__replay_last_node(g, slice, first), TG_NONE, TG_NONE, TG_NONE, -1, false};
+  const struct tg__replay_batch *const batch = tg__replay_batch_of(g, slice);
+  const uint32_t made = batch && batch->made != TG_NONE ? g->node_of[batch->made - g->slices.first] : TG_NONE;
+  f.has_worker = tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS;
+  if (batch && batch->made != TG_NONE) f.made_ns = g->t->slices.dur_ns[batch->made];
+  if (made < g->node_count && g->t->slices.start_ns[batch->made] >= g->start_ns) {
+    f.made_first = made;
+    f.made_last = tg__replay_last_node(g, batch->made, made);
+  }
   if (tg__grow(&l->fetches, &l->cap, l->count + 1, sizeof *l->fetches))
-    l->fetches[l->count++] = (struct tg__replay_fetch){first, last, TG_NONE};
+    l->fetches[l->count++] = f;
   else
     g->failed = true;
+}
+
+static int64_t own_sum_ns(const struct tg__replay_graph *g, uint32_t first, uint32_t last) {
+  int64_t ns = 0;
+  for (uint32_t k = first; k <= last; k++)
+    if (g->nodes[k].kind != TG__REPLAY_WAIT) ns += g->nodes[k].dur_ns;
+  return ns;
+}
+
+/* What workers take for a batch, and the loop to receive it: for those batches of which the recording has one side
+ * only, as the first of the steps. */
+static void find_usual(struct tg__replay_graph *g, struct tg__replay_loader *l) {
+  int64_t *const made_ns = tg__alloc((l->count + 1) * sizeof *made_ns), *const own_ns =
+                                                                            tg__alloc((l->count + 1) * sizeof *own_ns);
+  size_t known = 0, with_worker = 0;
+  for (size_t i = 0; made_ns && own_ns && i < l->count; i++) {
+    const struct tg__replay_fetch *const f = &l->fetches[i];
+    with_worker += f->has_worker;
+    if (f->made_ns < 0) continue;
+    made_ns[known] = f->made_ns;
+    own_ns[known++] = own_sum_ns(g, f->first, f->last);
+  }
+  g->failed |= !made_ns || !own_ns;
+  if (known && 2 * known >= with_worker) {
+    tg__replay_sort(made_ns, known);
+    tg__replay_sort(own_ns, known);
+    l->usual_made_ns = made_ns[known / 2];
+    l->usual_own_ns = own_ns[known / 2];
+  } else if (with_worker) {
+    l->count = 0;
+    l->is_unknown = true;
+  }
+  tg__free(made_ns);
+  tg__free(own_ns);
 }
 
 static void find_fetches(struct tg__replay_graph *g, const struct tg__replay_change *change,
@@ -39,6 +80,11 @@ static void find_fetches(struct tg__replay_graph *g, const struct tg__replay_cha
       past_ns = tg__slice_end(t, i);
     }
   }
+}
+
+/* Does the fetch begin with the wait for a worker that the recording has? */
+static bool waits_for_worker(const struct tg__replay_graph *g, const struct tg__replay_fetch *f) {
+  return f->has_worker && g->nodes[f->first].kind == TG__REPLAY_WAIT;
 }
 
 /* Worker k makes the batches k, k + workers, k + 2 workers. */
@@ -58,10 +104,9 @@ static void add_worker(struct tg__replay_graph *g, struct tg__replay_loader *l, 
 
 /* The CPU time of the steps' thread over the cores of the machine: no number of workers makes steps shorter. */
 static int64_t least_of_steps(const struct tg__replay_graph *g) {
-  const struct tg__str conditions = tg__document_member(g->t, g->rank, "conditions");
-  int64_t cores, sum_ns = 0;
-  if (!tg__str_to_int(tg__json_member(conditions, "cpu_cores"), &cores) || cores < 1) return 0;
-  if (!g->steps.count) return 0;
+  const int64_t cores = tg__replay_condition(g, NULL, "cpu_cores");
+  int64_t sum_ns = 0;
+  if (!cores || !g->steps.count) return 0;
   for (size_t i = 0; i < g->steps.count; i++) {
     const struct tg__step_cost *const s = &g->steps.steps[i];
     const int64_t own_ns = s->host_end_ns - s->host_start_ns;
@@ -74,14 +119,18 @@ static int64_t least_of_steps(const struct tg__replay_graph *g) {
 void tg__replay_add_loader(struct tg__replay_graph *g, const struct tg__replay_change *change,
                            struct tg__replay_loader *l) {
   const size_t workers = (size_t)change->workers;
-  *l = (struct tg__replay_loader){.workers = workers, .ahead = AHEAD_PER_WORKER * workers};
+  const int64_t ahead = tg__replay_condition(g, "loader", "prefetch_factor");
+  *l = (struct tg__replay_loader){.workers = workers,
+                                  .ahead = (ahead && ahead < MOST_AHEAD ? (size_t)ahead : AHEAD_PER_WORKER) * workers};
   if (g->end_ns - g->start_ns > INT64_MAX / (4 * MOST_ROUNDS)) return; /* sums over the passes would not fit */
   l->least_ns = least_of_steps(g);
   find_fetches(g, change, l);
+  find_usual(g, l);
   for (size_t k = 0; k < workers && k < l->count && !g->failed; k++) add_worker(g, l, k);
   for (size_t i = 0; i < l->count && !g->failed; i++) {
     const struct tg__replay_fetch *const f = &l->fetches[i];
-    tg__replay_add_edge(g, (struct tg__replay_edge){0, f->batch, f->last, false});
+    const uint32_t to = waits_for_worker(g, f) ? f->first + 1 : f->last, lane = g->nodes[f->first].lane;
+    if (to < g->lanes[lane].past) tg__replay_add_edge(g, (struct tg__replay_edge){0, f->batch, to, false});
     if (i >= l->ahead)
       tg__replay_add_edge(g, (struct tg__replay_edge){0, l->fetches[i - l->ahead].last, f->batch, false});
   }
@@ -89,15 +138,18 @@ void tg__replay_add_loader(struct tg__replay_graph *g, const struct tg__replay_c
 }
 
 void tg__replay_hand_over(const struct tg__replay_graph *g, const struct tg__replay_loader *l, int64_t *dur_ns,
-                          const bool *is_gone) {
+                          bool *is_gone) {
   for (size_t i = 0; i < l->count; i++) {
     const struct tg__replay_fetch *const f = &l->fetches[i];
+    const bool is_made = f->made_first != TG_NONE;
     int64_t sum_ns = 0;
-    for (uint32_t k = f->first; k <= f->last; k++) {
+    for (uint32_t k = is_made ? f->made_first : f->first; k <= (is_made ? f->made_last : f->last); k++)
       if (!is_gone[k]) sum_ns += dur_ns[k];
-      if (g->nodes[k].kind != TG__REPLAY_WAIT) dur_ns[k] = 0;
-    }
-    dur_ns[f->batch] = sum_ns;
+    dur_ns[f->batch] = !f->has_worker || is_made ? sum_ns : f->made_ns >= 0 ? f->made_ns : l->usual_made_ns;
+    if (waits_for_worker(g, f)) is_gone[f->first] = true;
+    if (f->made_ns >= 0) continue;
+    for (uint32_t k = f->first; k <= f->last; k++)
+      if (g->nodes[k].kind != TG__REPLAY_WAIT) dur_ns[k] = k == f->last && f->has_worker ? l->usual_own_ns : 0;
   }
 }
 

@@ -1,5 +1,5 @@
 /* step_threads: each thread as a chain of nodes, cut wherever another slice is the innermost one. */
-#include "replay/step_graph.h"
+#include "replay/step_batches.h"
 
 struct point { /* where a step begins or ends */
   int64_t ns;
@@ -10,6 +10,7 @@ struct walker {
   struct tg__replay_graph *g;
   uint32_t lane;
   int64_t at_ns;
+  int64_t made_ns; /* of a worker of the loader: when it had made its batch before */
   uint32_t *stack; /* open slices, the innermost last */
   size_t depth;
   const struct point *points; /* NULL: not the lane of the steps */
@@ -60,11 +61,11 @@ static uint32_t *merge_tracks(struct tg__replay_graph *g) {
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* Does the innermost slice say what this time goes to? A label groups what runs inside and is no work itself, but that
- * of a loader without workers, which fetches there. */
-static bool slice_explains(const struct tg__replay_graph *g, uint32_t slice) {
+ * of a loader without workers, which fetches there, and that of a worker which makes a batch. */
+static bool slice_explains(struct tg__replay_graph *g, uint32_t slice) {
   const struct tg__str name = tg__name(g->t, g->t->slices.name[slice]);
   return tg__slice_class(g->t, slice) != TG__CLASS_ANNOTATION || !tg__name_is_label(name) ||
-         tg__name_is_dataloader(name);
+         tg__name_is_dataloader(name) || tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_BATCH;
 }
 
 /* The thread of the steps is on a core for nine tenths of the step under way: between calls the interpreter
@@ -77,10 +78,12 @@ static bool is_computing(const struct walker *w) {
 }
 
 /* Something recorded says what the time from w->at_ns goes to: a slice, the interpreter between two calls, or samples
- * of the thread over half of it. The workers of a loader go their own way. */
+ * of the thread over half of it. The workers of a loader go their own way, unless the batch is known that the loop
+ * waits for. */
 static bool explains(const struct walker *w, uint32_t slice, int64_t dur_ns) {
   struct tg__replay_graph *const g = w->g;
-  if (slice != TG_NONE && tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS) return false;
+  if (slice != TG_NONE && tg__replay_name(g, g->t->slices.name[slice]) & TG__REPLAY_NAME_WORKERS)
+    return tg__replay_batch_of(g, slice) != NULL;
   if (dur_ns <= TG__REPLAY_LONG_GAP_NS || (slice != TG_NONE && slice_explains(g, slice))) return true;
   if (is_computing(w)) return true;
   return w->sampled && 2 * tg__spans_inside(w->sampled, w->at_ns, w->at_ns + dur_ns) >= dur_ns;
@@ -148,12 +151,46 @@ static void add_wait_nodes(struct walker *w, uint32_t call) {
   w->at_ns = until_ns;
 }
 
+static void add_wait_until(struct walker *w, uint32_t slice, int64_t until_ns) {
+  const int64_t to_ns = until_ns > w->at_ns ? until_ns : w->at_ns;
+  tg__replay_add_node(w->g, (struct tg__replay_node){w->at_ns, to_ns - w->at_ns, slice, w->lane,
+                                                     tg__replay_step_at(w->g, w->at_ns), TG__REPLAY_WAIT, true});
+  w->at_ns = to_ns;
+}
+
+/* Between two batches a worker waits until it is asked for the next; then it takes its time to begin. */
+static void wait_to_be_asked(struct walker *w, struct tg__replay_batch *batch) {
+  struct tg__replay_graph *const g = w->g;
+  const struct tg__replay_batch *const asked = batch->asked == TG_NONE ? NULL : &g->batches[batch->asked];
+  const int64_t start_ns = g->t->slices.start_ns[batch->made];
+  if (asked && asked->taken_ns >= g->start_ns && start_ns >= w->at_ns) {
+    advance_to(w, w->made_ns > w->at_ns && w->made_ns < start_ns ? w->made_ns : w->at_ns);
+    batch->wait = (uint32_t)g->node_count;
+    add_wait_until(w, TG_NONE, asked->taken_ns < start_ns ? asked->taken_ns : start_ns);
+    if (start_ns > w->at_ns)
+      tg__replay_add_node(g, (struct tg__replay_node){w->at_ns, start_ns - w->at_ns, TG_NONE, w->lane,
+                                                      tg__replay_step_at(g, w->at_ns), TG__REPLAY_GAP, true});
+    w->at_ns = start_ns;
+  }
+  w->made_ns = tg__slice_end(g->t, batch->made);
+}
+
+/* The loop waits for its batch; what is left of the call is its own. */
+static void wait_for_batch(struct walker *w, const struct tg__replay_batch *batch) {
+  if (batch->made == TG_NONE) return;
+  const int64_t made_ns = tg__slice_end(w->g->t, batch->made), end_ns = end_in_window(w->g, batch->fetch);
+  add_wait_until(w, batch->fetch, made_ns < end_ns ? made_ns : end_ns);
+}
+
 static void enter(struct walker *w, uint32_t slice) {
   struct tg__replay_graph *const g = w->g;
   const int64_t start_ns = g->t->slices.start_ns[slice];
+  struct tg__replay_batch *const batch = tg__replay_batch_of(g, slice);
+  if (batch && batch->made == slice) wait_to_be_asked(w, batch);
   advance_to(w, start_ns > w->at_ns ? start_ns : w->at_ns);
   g->node_of[slice - g->slices.first] = (uint32_t)g->node_count;
   w->stack[w->depth++] = slice;
+  if (batch && batch->fetch == slice) wait_for_batch(w, batch);
   if (tg__slice_class(g->t, slice) == TG__CLASS_RUNTIME && g->wait_count) add_wait_nodes(w, slice);
 }
 
@@ -266,6 +303,7 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   if (!buffer || !stack) g->failed = true;
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
   if (!g->failed) gather_samples(g, main, &sampled);
+  if (!g->failed) tg__replay_find_batches(g, r->first_track + main);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
     if (into[k] != k) continue;
     const size_t count = gather_slices(g, into, k, buffer);

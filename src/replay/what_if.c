@@ -111,21 +111,32 @@ static enum tg_err split_add(char *text, int64_t *ns, struct tg_error *e) {
                   text);
 }
 
+static bool selects_any(const struct selected *p) {
+  for (size_t i = 0; i < p->places.count; i++)
+    if (p->is_selected[i]) return true;
+  return false;
+}
+
+static void forget_names(struct selected *p) {
+  tg__map_free(&p->places);
+  tg__free(p->is_selected);
+}
+
 /* The number of workers; the text becomes the expression of what they take over. */
 static enum tg_err read_workers(const struct tg__columns *t, const struct tg__ask *a, int64_t *workers, char *text,
                                 struct tg_error *e) {
-  struct selected with_workers = {0};
+  struct selected with_workers = {0}, batches = {0};
   enum tg_err err = tg__ask_integer(a, change_names[TG__CHANGE_WORKERS], workers, e);
   if (!err && (*workers < 1 || *workers > MOST_WORKERS))
     err = tg__fail(e, TG_USAGE, -1, "what_if: workers= is a number of processes from 1 to %d", MOST_WORKERS);
   if (!err) err = select_names(&with_workers, t, "name ~ \"_MultiProcessingDataLoaderIter\"", e);
-  for (size_t i = 0; !err && i < with_workers.places.count; i++)
-    if (with_workers.is_selected[i])
-      err = tg__fail(e, TG_NO_DATA, -1,
-                     "what_if: the loader has worker processes already, and the trace does not say how long they take "
-                     "for a batch: no saving is known");
-  tg__map_free(&with_workers.places);
-  tg__free(with_workers.is_selected);
+  if (!err) err = select_names(&batches, t, "name = \"DataLoader batch\"", e);
+  if (!err && selects_any(&with_workers) && !selects_any(&batches))
+    err = tg__fail(e, TG_NO_DATA, -1,
+                   "what_if: the loader has worker processes already, and the trace does not say how long they take "
+                   "for a batch: record with tachograph run");
+  forget_names(&with_workers);
+  forget_names(&batches);
   snprintf(text, MOST_EXPRESSION, "name ~ \"enumerate(Data\"");
   return err;
 }
@@ -329,9 +340,6 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
     err = answer_rank(&of_rank, changes, count);
     if (err) tg__no_memory(e, "replaying the steps");
   }
-  for (int k = 0; k < TG__CHANGE_KINDS; k++) {
-    tg__map_free(&selected[k].places);
-    tg__free(selected[k].is_selected);
-  }
+  for (int k = 0; k < TG__CHANGE_KINDS; k++) forget_names(&selected[k]);
   return err;
 }

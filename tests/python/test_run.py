@@ -790,6 +790,14 @@ def test_workers_are_on_tracks_of_their_own(program, tmp_path, how):
     workers = {row["pid"] for row in rows if row["name"] == "aten::erfinv"}
     trainers = {row["pid"] for row in rows if row["name"] == "aten::addmm"}
     assert len(workers) == 2 and len(trainers) == 1 and not workers & trainers, rows
+    with tg.open(tmp_path / "out" / "trace.tacho") as trace:
+        makers = trace.sql(
+            "SELECT DISTINCT t.pid AS pid FROM slices s JOIN tracks t ON s.track = t.track AND s.rank = t.rank "
+            "WHERE s.name = 'DataLoader batch'"
+        )["pid"]
+        model = next(iter(trace.ask("step_model")))
+    assert set(makers) == workers
+    assert model["edges"] >= 10, "the loop waits for batches that it took from its workers"
 
 
 # Steps are those of a loader: each process that makes an optimizer imports torch's compiler, which takes a second.

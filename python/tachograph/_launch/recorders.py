@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._collect.machine_use import core_wait_ns
+from .batches import Batches
 from .waits import Waits
 
 PROBE_BYTES = 64 << 20
@@ -79,7 +80,7 @@ class NativeRecorder(Recorder):
         )
         self._recording.start()
         self._follow_thread()
-        self._waits = Waits(_record) if settings["preset"] != "lean" else None
+        self._marks = (Waits(_record), Batches(_record)) if settings["preset"] != "lean" else ()
         host_only = self._joined or settings.get("host_only", False)
         if not cuda and not host_only and phase != "probe":  # torch keeps what it is to call; a probe is of the host
             self._await_cuda(sys.modules["torch"])
@@ -131,16 +132,16 @@ class NativeRecorder(Recorder):
         self._recording.look()
 
     def forget(self) -> None:
-        if self._waits is not None:
-            self._waits.remove()
+        for marks in self._marks:
+            marks.remove()
         self._recording.stop()
 
     def disk_bytes(self) -> int:
         return self._record.state()["disk_bytes"]
 
     def close(self) -> tuple[int, int]:
-        if self._waits is not None:
-            self._waits.remove()
+        for marks in self._marks:
+            marks.remove()
         self._record_core_wait()
         self._recording.pause()
         self._record.step_begin(

@@ -19,6 +19,7 @@ from typing import Any
 from .. import _launch
 from .._collect import metadata
 from .._imports import is_imported
+from .notice import notice
 
 KINDS = ("step() calls", "optimizer steps", "zero_grad calls", "DataLoader iterations", "calls of the model")
 CALLS = "calls of the model on several threads"
@@ -220,27 +221,9 @@ class StepFinder:
         read: Callable[[Any], None] | None = None,
         write: Callable[[Any, Any], None] | None = None,
     ) -> None:
-        """Call back when torch reads or writes this attribute of an object. The value stays where it was, in the
-        object."""
-        if name in owner.__dict__:
-            return
-
-        def getter(instance: Any) -> Any:
-            try:
-                value = instance.__dict__[name]
-            except KeyError:
-                raise AttributeError(name) from None
-            if read is not None:
-                read(instance)
-            return value
-
-        def setter(instance: Any, value: Any) -> None:
-            instance.__dict__[name] = value
-            if write is not None:
-                write(instance, value)
-
-        setattr(owner, name, property(getter, setter))
-        self._undo.append(lambda: delattr(owner, name))
+        undo = notice(owner, name, read, write)
+        if undo is not None:
+            self._undo.append(undo)
 
     def _watch_steps(self) -> None:
         profiler = sys.modules.get("torch.profiler.profiler") or getattr(self.torch, "profiler", None)
