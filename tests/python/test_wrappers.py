@@ -52,7 +52,10 @@ def run(folder, program, *words):
 
 @pytest.mark.parametrize(
     ("options", "cap", "first", "buckets"),
-    [({}, 25, 1, [LAYER, 3 * LAYER]), ({"bucket_cap_mb": 2}, 2, 2, [2 * LAYER, 2 * LAYER])],
+    [
+        ({}, 25, 1, [LAYER, 3 * LAYER]),
+        pytest.param({"bucket_cap_mb": 2}, 2, 2, [2 * LAYER, 2 * LAYER], marks=pytest.mark.long),
+    ],
 )
 def test_the_reducer_of_two_ranks(tmp_path, options, cap, first, buckets):
     run(tmp_path, PROGRAM, json.dumps(options))
@@ -61,7 +64,7 @@ def test_the_reducer_of_two_ranks(tmp_path, options, cap, first, buckets):
         said, trace = json.loads(path.read_text())["parallel"], tg.open(str(path))
         assert list(said) == ["ddp"]
         ddp = said["ddp"]
-        assert (ddp["modules"], ddp["bucket_cap_mb"], ddp["first_bucket_cap_mb"]) == (1, cap, first)
+        assert (ddp["count"], ddp["bucket_cap_mb"], ddp["first_bucket_cap_mb"]) == (1, cap, first)
         assert (ddp["bucket_bytes"], ddp["is_rebuilt"]) == (buckets, True)
         table = trace.ask("buckets")
         assert {row["bytes"] for row in table if row["kind"] == "all_reduce"} == set(buckets)
@@ -97,17 +100,18 @@ assert parallel() is None
 """
 
 
+@pytest.mark.long
 def test_what_sharded_models_say(tmp_path):
     assert json.loads(run(tmp_path, SHARDED)) == {
         "fsdp1": {
-            "modules": 2,
+            "count": 2,
             "sharding_strategy": "NO_SHARD",  # of one rank
             "forward_prefetch": True,
             "backward_prefetch": "BACKWARD_PRE",  # where a program does not say
             "limit_all_gathers": "mixed",
         },
         "fsdp2": {
-            "modules": 3,
+            "count": 3,
             "reshard_after_forward": False,
             "forward_prefetch_lists": 0,
             "backward_prefetch_lists": 0,

@@ -65,7 +65,7 @@ def _ddp(modules: list[Any]) -> dict[str, Any]:
     module, log = max(logs, key=lambda pair: pair[1].get("total_parameter_size_bytes", 0))
     rebuilt = _sizes(log.get("rebuilt_bucket_sizes"))
     said = {
-        "modules": len(modules),
+        "count": len(modules),
         "bucket_cap_mb": _mib(log.get("bucket_cap_bytes", getattr(module, "bucket_bytes_cap", None))),
         "first_bucket_cap_mb": _first_cap(module),
         "bucket_cap_mb_list": [_mib(cap) for cap in getattr(module, "bucket_bytes_cap_list", ())] or None,
@@ -100,7 +100,7 @@ def _sizes(text: Any) -> list[int]:
 
 
 def _fsdp1(modules: list[Any]) -> dict[str, Any]:
-    said = {"modules": len(modules)}
+    said = {"count": len(modules)}
     for name in ("sharding_strategy", "forward_prefetch", "backward_prefetch", "limit_all_gathers"):
         values = [getattr(module, name, None) for module in modules]
         said[name] = _common(getattr(value, "name", value) for value in values)
@@ -117,7 +117,7 @@ def _fsdp2(modules: list[Any]) -> dict[str, Any]:
     states = [state for state in states if not getattr(state, "_is_root", False)] or states
     after = [_said(functools.partial(_frees_after_forward, state)) for state in states]
     return {
-        "modules": len(modules),
+        "count": len(modules),
         "reshard_after_forward": _common(value for value in after if value is not None),
         "forward_prefetch_lists": sum(bool(getattr(state, "_states_to_forward_prefetch", ())) for state in states),
         "backward_prefetch_lists": sum(bool(getattr(state, "_states_to_backward_prefetch", ())) for state in states),

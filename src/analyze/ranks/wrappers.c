@@ -45,7 +45,7 @@ static void note_gathers(const struct tg__columns *t, uint32_t rank, const char 
                          struct tg_table *out) {
   enum { LONGEST = 40 };
   const struct tg__str said = tg__json_member(tg__document_member(t, rank, "parallel"), key),
-                       modules = tg__json_member(said, "modules");
+                       modules = tg__json_member(said, "count");
   if (!modules.len || modules.len > LONGEST) return;
   struct tg__out text = {0};
   tg__out_format(&text, "rank %lld: %s of %.*s modules", (long long)t->ranks[rank].number, name, (int)modules.len,
@@ -53,7 +53,7 @@ static void note_gathers(const struct tg__columns *t, uint32_t rank, const char 
   const char *before = ": ";
   for (struct tg__members m = tg__members_of(said); tg__members_next(&m);) {
     const struct tg__str value = tg__json_plain(m.value);
-    if (tg__str_eq(m.key, TG_STR("modules")) || m.key.len > LONGEST || value.len > LONGEST) continue;
+    if (tg__str_eq(m.key, TG_STR("count")) || m.key.len > LONGEST || value.len > LONGEST) continue;
     tg__out_format(&text, "%s%.*s=%.*s", before, (int)m.key.len, m.key.ptr, (int)value.len, value.ptr);
     before = ", ";
     if (text.len > 400) break;
