@@ -192,8 +192,8 @@ assert "_rcvd_idx" not in vars(torch.utils.data.dataloader._MultiProcessingDataL
 
 @pytest.mark.parametrize("kind, batches", [("map", 6), ("persistent", 6), ("one ahead", 6), ("iterable", 6)])
 def test_the_recorder_marks_batches(tmp_path, kind, batches):
-    """Two epochs of 6 batches. The loop does not know the worker of the first one of each. A worker that comes to the end
-    of its data begins one batch more."""
+    """Two epochs of 6 batches. The loop does not know the worker of the first one of each. A worker that comes to the
+    end of its data begins one batch more."""
     pytest.importorskip("torch")
     done = subprocess.run([sys.executable, "-c", RECORDS, str(tmp_path), kind], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
