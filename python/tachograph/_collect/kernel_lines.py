@@ -1,6 +1,6 @@
 """Which lines of the program the kernels of Inductor do the work of, as Inductor itself says: its provenance, which is
 among torch's own metrics of a compilation where the program runs with INDUCTOR_PROVENANCE=1. The variable is part of
-the key of Inductor's cache, so it is never set here."""
+the key of Inductor's cache, so it is never set here. For the modules see kernel_modules.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-MEMBER_BYTES, STACK_BYTES = 240 << 10, 120 << 10
+from .kernel_modules import Modules, modules_of_graphs
+
+MEMBER_BYTES, STACK_BYTES, MODULE_BYTES = 240 << 10, 120 << 10, 120 << 10
 KERNELS = 20000
 FRAMES = 6  # of one stack, the innermost
 USES = "Gradient addition node"  # behind it stand uses of a tensor, which are no callers
@@ -23,7 +25,7 @@ FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ([^\n]+)')
 class KernelLines:
     def __init__(self) -> None:
         self.stacks: dict[str, int] = {}
-        self.graphs: list[tuple[str, Graph]] = []
+        self.graphs: list[tuple[str, Graph, str]] = []  # with Inductor's text
         self.kernels = self.lost = self.stack_bytes = 0
 
     def add(self, compile_id: Any, texts: Iterable[str] | None) -> None:
@@ -36,7 +38,7 @@ class KernelLines:
                 self.lost += len(kernels)
                 continue
             graph = tuple((name, self._numbers(stacks, folders)) for name, stacks in kernels.items())
-            self.graphs.append((str(compile_id), graph))
+            self.graphs.append((str(compile_id), graph, text))
 
     def _numbers(self, stacks: list[str], folders: list[str]) -> tuple[int, ...]:
         numbers = (self._number(stack) for stack in (_short(text, folders) for text in stacks) if stack)
@@ -53,9 +55,9 @@ class KernelLines:
     def member(self) -> dict[str, str]:
         if not self.graphs:
             return {}
-        known = {graph for _, graph in self.graphs}
+        known = {graph for _, graph, _ in self.graphs}
         lost, size, texts = self.lost, self.stack_bytes, []
-        for compile_id, graph in self.graphs:
+        for compile_id, graph, _ in self.graphs:
             own = _own(graph, known)
             text = f"{_json(compile_id)}:{_json(dict(own))}"
             size += len(text) + 1
@@ -64,7 +66,30 @@ class KernelLines:
             else:
                 texts.append(text)
         stacks = _json(list(self.stacks))
-        return {f"compiled.{os.getpid()}": f'{{"lost":{lost},"stacks":{stacks},"kernels":{{{",".join(texts)}}}}}'}
+        kernels = f'"lost":{lost},"stacks":{stacks},"kernels":{{{",".join(texts)}}}'
+        return {f"compiled.{os.getpid()}": f"{{{kernels}{self._modules(known)}}}"}
+
+    def _modules(self, known: set[Graph]) -> str:
+        """Members behind the others: paths, and for each graph the numbers of those of its kernels."""
+        try:
+            found = modules_of_graphs()
+        except Exception:
+            return ""  # what is searched is torch's, and may be of another kind tomorrow
+        paths: dict[str, int] = {}
+        texts, size = [], 0
+        for compile_id, graph, text in self.graphs:
+            modules, before = found.get(text, Modules(False, {})), len(paths)
+            names = [(name, modules.of.get(name)) for name, _ in _own(graph, known)]
+            of = {name: [paths.setdefault(path, len(paths)) for path in own] for name, own in names if own}
+            member = f"{_json(compile_id + ' backward' * modules.is_backward)}:{_json(of)}"
+            new = list(paths)[before:]
+            size += len(member) + sum(len(_json(path)) + 1 for path in new)
+            if size <= MODULE_BYTES and of:
+                texts.append(member)
+                continue
+            for path in new:
+                del paths[path]
+        return f',"paths":{_json(list(paths))},"modules":{{{",".join(texts)}}}' if texts else ""
 
 
 def _own(graph: Graph, known: set[Graph]) -> Graph:
