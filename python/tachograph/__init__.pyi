@@ -796,7 +796,7 @@ class CompilesRow(TypedDict):
     reason: str | None  # why it was broken or left out, in torch's words
 
 class CompiledKernelsRow(TypedDict):
-    """kernels that torch.compile made, on devices and on the host, and the lines that they do the work of"""
+    """kernels that torch.compile made, on devices and on the host, with the lines and modules behind them"""
     rank: int | None  # rank of the job
     region: str | None  # number of the function and of its version, as in Torch-Compiled Region: 3/1; empty where no region launched it
     kernel: str | None  # name of the kernel
@@ -804,6 +804,7 @@ class CompiledKernelsRow(TypedDict):
     total_ns: int | None  # ns: sum of its durations
     places: int | None  # different lines; 0: Inductor did not write them down
     lines: str | None  # file(line): function of each, in the order of its operators
+    modules: str | None  # each module inside what was compiled, as in layers.0(Block) / up(Linear); (itself): what was compiled, as no module inside has the operator; empty: not known
 
 class SegmentsRow(TypedDict):
     """segments of a memory snapshot, their blocks, or their pools: what is used, and in how large pieces the rest is free"""

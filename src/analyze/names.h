@@ -66,6 +66,8 @@ bool tg__is_user_frame(struct tg__str name); /* of the program, neither of torch
 struct tg__str tg__user_frame_of_stack(struct tg__str stack);
 /* The frame of the program around a slice, or the one in the stack recorded with it; empty when there is none. */
 struct tg__str tg__user_frame(const struct tg__columns *t, uint32_t slice);
+/* "layers.0(Block) / up(Linear)", the innermost module around all that a compiled kernel does the work of; empty: not known. */
+struct tg__str tg__compiled_module(const struct tg__columns *t, uint32_t slice);
 /* Append the line that made this call, or the call around it that says so, as "file.py(12): function", whoever's code
  * it is; false where none says so. */
 bool tg__call_line(const struct tg__columns *t, uint32_t slice, struct tg__out *out);

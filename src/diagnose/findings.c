@@ -148,7 +148,9 @@ const char *tg__period_each(const struct tg__facts *f) { return has_no_steps(f) 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
   const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
   struct tg__out line = {0};
+  const struct tg__str module = tg__compiled_module(f->t, slice);
   if (!tg__is_user_frame(name)) tg__user_line(f->t, slice, &line);
+  if (line.len && module.len) tg__out_format(&line, " in %.*s", (int)module.len, module.ptr);
   if (line.len)
     TG_FORMAT(out->where, "%.*s at %.*s", (int)(name.len < 90 ? name.len : 90), name.ptr, (int)line.len, line.buf);
   else

@@ -21,6 +21,13 @@ ODD = {
         }
     },
     "other": {"stacks": {"a": STACK}, "kernels": [["cpp_fused_0"]]},
+    "modules": {
+        "paths": ["a(Linear)", "a(Linear) / b(Linear)", "", " / ", "(", "a(Linear) / )"],
+        "modules": {
+            "0/0": {"cpp_fused_0:1": [0, 1, 9, -1, None], "extern_kernels.mm:2": [1], "cpp_fused_0:3": [3, 4, 5]},
+            "0/0 backward": {"torch.ops.aten.mm.out:1": [0], "torch.ops.": [0], "aten.": [2], "mm": [0]},
+        },
+    },
 }
 
 

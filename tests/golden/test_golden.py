@@ -23,7 +23,7 @@ VARIANTS = {  # of questions that are asked with more than their name
     "steps": [[], ["--by", "summary"]],
     "ops": [[], ["--by", "shape"], ["--by", "module"], ["--by", "stack"], ["--by", "step"]],
     "key_averages": [[], ["--by", "shape+overload+stack:2", "--python", "1"], ["--by", "event"]],
-    "kernels": [[], ["--by", "op"], ["--by", "config"], ["--by", "stream"], ["--by", "line"]],
+    "kernels": [[], ["--by", "op"], ["--by", "config"], ["--by", "stream"], ["--by", "line"], ["--by", "module"]],
     "launches": [[], ["--by", "call"], ["--by", "event"]],
     "gaps": [[], ["--by", "cause"]],
     "breakdown": [[], ["--by", "device"], ["--rules", "hta"]],

@@ -30,6 +30,7 @@ HOMONYMS = {
     ("rows", "compiles.c"): "a member of the document",
     ("kernels", "kernel_lines.c"): "a member of the document",
     ("stacks", "kernel_lines.c"): "a member of the document",
+    ("modules", "kernel_lines.c"): "a member of the document",
     ("memory", "diff_collect.c"): "a kind of row",
     ("memory", "diff_fail.c"): "a kind of row",
     ("memory", "diff_page.c"): "a kind of row",

@@ -1,15 +1,18 @@
-"""Lines of the program behind compiled kernels: what the recording says against what Inductor itself wrote down."""
+"""Lines and modules of the program behind compiled kernels: what the recording says against what Inductor itself wrote
+down, and against the graph that dynamo gives a backend."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 import tachograph as tg
+from tachograph._collect.kernel_modules import of_graph
 
 PROGRAMS = """
 import torch
@@ -100,7 +103,36 @@ with NativeRecording("{name}.tacho", tg._record.LEAN):
     for program in programs:
         program()
 texts = [(m.compile_id, text) for m in utils._compilation_metrics for text in m.inductor_provenance or ()]
-json.dump(texts, open("{name}.json", "w"))
+
+modules_of_stack = {{}}
+
+
+# A backend that only reads: of each operator the modules around it, as objects, by evaluating dynamo's names of them
+def reader_of(module):
+    names = {{id(inner): name for name, inner in getattr(module, "named_modules", list)()}}
+
+    def text(source):
+        inner = eval(source, {{"L": {{"self": module}}}})
+        name = type(inner).__name__
+        return f"{{names[id(inner)]}}({{name}})"
+
+    def read(graph, _):
+        for node in graph.graph.nodes:
+            if node.op.startswith("call_"):
+                path = " / ".join(text(source) for source, _ in node.meta.get("nn_module_stack", {{}}).values())
+                modules_of_stack.setdefault(node.stack_trace.strip(), set()).add(path or "(itself)")
+        return graph.forward
+
+    return read
+
+
+torch._dynamo.reset()
+for program in programs:
+    (compiled,) = program.__defaults__
+    plain = getattr(compiled, "_orig_mod", None) or compiled._torchdynamo_orig_callable
+    program(torch.compile(plain, backend=reader_of(plain)))
+truth = {{stack: sorted(paths) for stack, paths in modules_of_stack.items()}}
+json.dump([texts, truth], open("{name}.json", "w"))
 """
 FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
@@ -116,10 +148,10 @@ def record(folder, name, programs, provenance=True):
         env["INDUCTOR_PROVENANCE"] = "1"
     done = subprocess.run([sys.executable, "program.py"], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    texts = json.loads((folder / f"{name}.json").read_text())
+    texts, modules = json.loads((folder / f"{name}.json").read_text())
     with tg.open(folder / f"{name}.tacho") as trace:
         table = trace.ask("compiled_kernels")
-        return list(table), texts, table.notes
+        return list(table), texts, table.notes, modules
 
 
 def innermost_own(stack):
@@ -131,16 +163,31 @@ def innermost_own(stack):
     return f"{os.path.basename(own[-1][0])}({own[-1][1]}): {own[-1][2]}" if own else None
 
 
-def inductors_lines(texts):
-    """{(region, kernel): lines}. The text of a backward pass has those of earlier ones in front of its own."""
-    lines = {}
+def by_kernel(texts, of_stack):
+    """{(region, kernel): what stands behind its stacks}. The text of a backward pass has those of earlier ones in front
+    of its own."""
+    found = {}
     for region, text in texts:
         graph = json.loads(text)
         inside = [json.loads(other) for _, other in texts if other != text and text.startswith(other[:-1])]
         own = dict(list(graph.items())[max(map(len, inside), default=0) :])
         for name, stacks in own.items():
-            lines.setdefault((region, name.rpartition(":")[0]), set()).update(filter(None, map(innermost_own, stacks)))
-    return lines
+            for stack in stacks:
+                found.setdefault((region, name.rpartition(":")[0]), set()).update(of_stack(stack))
+    return found
+
+
+def inductors_lines(texts):
+    return by_kernel(texts, lambda stack: filter(None, [innermost_own(stack)]))
+
+
+def assert_same_modules(rows, texts, modules):
+    truth = by_kernel(texts, lambda stack: modules.get(stack.partition("Gradient addition")[0].strip(), []))
+    for row in rows:
+        named = truth.get(
+            (row["region"], re.sub(r"^graph_\d+_", "", row["kernel"])), set()
+        )  # none: Inductor names no operator
+        assert set(row["modules"].split("; ") if row["modules"] else ()) == named, row
 
 
 def assert_same(rows, texts):
@@ -157,8 +204,9 @@ def assert_same(rows, texts):
 
 @pytest.mark.long
 def test_the_line_of_a_kernel_is_inductors(tmp_path):
-    rows, texts, notes = record(tmp_path, "one", 1)
+    rows, texts, notes, _ = record(tmp_path, "one", 1)
     assert_same(rows, texts)
+    assert rows[0]["modules"] == "(itself)"  # a function
     marked = [
         i for i, line in enumerate((tmp_path / "program.py").read_text().splitlines(), 1) if "# elementwise" in line
     ]
@@ -167,15 +215,16 @@ def test_the_line_of_a_kernel_is_inductors(tmp_path):
 
 
 @pytest.mark.long
-def test_five_programs_have_inductors_lines_also_with_a_warm_cache(tmp_path):
-    cold, cold_texts, _ = record(tmp_path, "cold", 5)
+def test_five_programs_have_inductors_lines_and_modules_also_with_a_warm_cache(tmp_path):
+    cold, cold_texts, _, modules = record(tmp_path, "cold", 5)
     assert_same(cold, cold_texts)
-    warm, warm_texts, _ = record(tmp_path, "warm", 5)
+    assert_same_modules(cold, cold_texts, modules)
+    warm, warm_texts, _, modules = record(tmp_path, "warm", 5)
     assert_same(warm, warm_texts)
-    assert {(r["region"], r["kernel"], r["lines"]) for r in warm} == {
-        (r["region"], r["kernel"], r["lines"]) for r in cold
-    }
-    assert len(cold) >= 8
+    assert_same_modules(warm, warm_texts, modules)
+    columns = ("region", "kernel", "lines", "modules")
+    assert {tuple(r[c] for c in columns) for r in warm} == {tuple(r[c] for c in columns) for r in cold}
+    assert len(cold) >= 8 and sum("(Linear)" in (r["modules"] or "") for r in cold) >= 2
 
 
 # ---- worked out by hand
@@ -301,6 +350,116 @@ def test_a_log_of_the_compiler_has_the_lines_without_calls(tmp_path):
         rows = [(row["region"], row["kernel"], row["calls"], row["lines"]) for row in trace.ask("compiled_kernels")]
     two = "/home/me/model.py(8): forward; /home/me/model.py(9): forward"
     assert rows == [("0/0", "cpp_fused_a", None, two), ("2/1", "cpp_fused_a", None, two)]
+
+
+# ---- modules, worked out by hand
+
+
+def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kernel(tmp_path):
+    """Net_0 of 40 us calls compiled code: a kernel of a and b 4 us, one of a 5 us, and two calls of aten::addmm, the
+    first of a with 2 us and the second of b with 3 us. In its backward pass a kernel of b takes 6 us. Outside, another
+    function's kernel of c.up and c.down runs on a device for 9 us, and one of no module for 7 us."""
+    events = [
+        slice_of("nn.Module: Net_0", 0, 40, "python_function", **{"Python id": 1, "Python module id": 0}),
+        slice_of("Torch-Compiled Region: 0/0", 1, 30),
+        slice_of("CompiledFunction", 2, 25, **{"Sequence number": 3, "Fwd thread id": 0}),
+        slice_of("cpp_fused_add_0", 3, 4),
+        slice_of("cpp_fused_mul_1", 8, 5),
+        slice_of("aten::addmm", 14, 2),
+        slice_of("aten::addmm", 17, 3),
+        slice_of("CompiledFunctionBackward", 50, 20, **{"Sequence number": 3, "Fwd thread id": 1}),
+        slice_of("cpp_fused_add_0", 52, 6),
+        slice_of("Torch-Compiled Region: 1/0", 80, 10),
+    ]
+    for n, (name, dur) in enumerate((("triton_poi_fused_0", 9), ("triton_poi_fused_1", 7))):
+        events += [
+            slice_of("cuLaunchKernel", 82 + n, 1, "cuda_runtime", correlation=n + 1),
+            {**slice_of(name, 90 + 10 * n, dur, "kernel", correlation=n + 1, device=0, stream=7), "pid": 0, "tid": 7},
+        ]
+    member = {
+        "paths": [
+            "a(Linear)",
+            "b(Linear)",
+            "c(Block) / up(Linear)",
+            "c(Block) / down(Linear)",
+            "",
+        ],
+        "modules": {
+            "0/0": {
+                "cpp_fused_add_0:1": [0, 1],
+                "cpp_fused_mul_1:2": [0],
+                "extern_kernels.addmm:3": [0],
+                "extern_kernels.addmm:4": [1],
+            },
+            "0/0 backward": {"cpp_fused_add_0:1": [1, 99, None]},
+            "1/0": {"triton_poi_fused_0:1": [2, 3], "triton_poi_fused_1:2": [2, 4]},
+        },
+    }
+    path = tmp_path / "modules.json"
+    path.write_text(json.dumps({"traceEvents": events, "compiled.1": member}))
+    with tg.open(path) as trace:
+        table = trace.ask("modules")
+        figures = ("self_cpu_ns", "backward_self_cpu_ns", "self_device_ns")
+        rows = {(r["depth"], r["name"], r["attribute"]): tuple(r[name] // 1000 for name in figures) for r in table}
+        kernels = {(r["region"], r["kernel"]): r["modules"] for r in trace.ask("compiled_kernels")}
+        groups = {r["name"]: r["group"] for r in trace.ask("kernels", by="module")}
+    assert rows == {
+        (0, "Net_0", None): (40 - 5 - 2 - 3, 20 - 6, 0),
+        (1, "Linear", "a"): (5 + 2, 0, 0),
+        (1, "Linear", "b"): (3, 6, 0),
+        (0, "Block", "c"): (0, 0, 9),
+        (None, "(outside of modules)", None): (10, 0, 7),
+    }
+    assert kernels == {
+        ("0/0", "cpp_fused_add_0"): "a(Linear); b(Linear)",
+        ("0/0", "cpp_fused_mul_1"): "a(Linear)",
+        ("1/0", "triton_poi_fused_0"): "c(Block) / up(Linear); c(Block) / down(Linear)",
+        ("1/0", "triton_poi_fused_1"): "c(Block) / up(Linear); (itself)",
+    }
+    assert groups == {"triton_poi_fused_0": "c(Block)", "triton_poi_fused_1": ""}
+
+
+class Linear:
+    pass
+
+
+def node(name, stack, *modules, op="call_function"):
+    stack_of = {f"key{n}": module for n, module in enumerate(modules)}
+    return SimpleNamespace(name=name, op=op, meta={"stack_trace": stack, "nn_module_stack": stack_of})
+
+
+LOOP, UP = 'File "/a.py", line 3, in forward\n    x = layer(x)', 'File "/a.py", line 9, in forward\n    up(x)'
+NODES = [
+    node("x", None, op="placeholder"),
+    node("first", LOOP + "\n", ("L['self']._modules['layers']._modules['0']", "model.Block")),
+    node("second", LOOP, ("L['self'].layers.1", "model.Block")),
+    node(
+        "up", UP, ("L['self']", "model.Net"), ("L['self'].layers.1", "model.Block"), ("L['self'].layers.1.up", Linear)
+    ),
+    node("of_global", "elsewhere", ("G['net']", "model.Net"), ("G['net']._orig_mod.head", Linear)),
+    node("last", "last", ("L['self'].layers", "Stack"), ("L['self'].layers.1", "Block")),
+    node("own", "own"),
+]
+
+
+def test_modules_come_from_operators_by_name_and_else_by_stack():
+    """In the loop two layers have one stack, which by itself is that of the two."""
+    texts = {"k:1": [LOOP], "k:2": [LOOP, UP], "k:3": [LOOP], "k:4": ["elsewhere", "own"], "k:5": ["no stack"]}
+    names = {"cppCodeToPost": {"k:1": ["a"], "k:2": ["a", "b", "c"], "k:4": ["d"], "k:5": ["e"]}}
+    names["postToPre"] = {"a": ["second"], "b": ["up", "x"], "c": ["second"], "d": ["of_global", "own", "gone"]}
+    graph = SimpleNamespace(inductor_provenance_mapping_str=json.dumps(names), fx_kwargs={"is_backward": False})
+    modules = of_graph(graph, json.dumps(texts), NODES)
+    assert not modules.is_backward and modules.of == {
+        "k:1": ("layers.1(Block)",),
+        "k:2": ("layers.1(Block)", "layers.1(Block) / up(Linear)"),
+        "k:3": ("",),
+        "k:4": ("net(Net) / head(Linear)", ""),
+        "k:5": (),
+    }
+    texts = {"k:1": [UP, "last\nGradient addition node of uses at: own"]}
+    graph = SimpleNamespace(inductor_provenance_mapping_str='{"version": 2.0}', fx_kwargs={"is_backward": True})
+    modules = of_graph(graph, json.dumps(texts), NODES)
+    assert modules == (True, {"k:1": ("layers.1(Block) / up(Linear)", "layers(Stack) / 1(Block)")})
 
 
 # ---- compilations and what ran of them

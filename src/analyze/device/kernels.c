@@ -3,10 +3,10 @@
 
 #include "analyze/host/frames.h"
 #include "analyze/host/kernel_lines.h"
-#include "analyze/host/op_tree.h"
+#include "analyze/host/modules.h"
 #include "analyze/device/tensor_cores.h"
 
-enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM, BY_LINE };
+enum by { BY_NAME, BY_OP, BY_CONFIG, BY_STREAM, BY_LINE, BY_MODULE };
 
 /* What a kernel's args say about it; string ids TG_NONE and numbers TG_NULL_INT when they do not. */
 struct facts {
@@ -37,6 +37,8 @@ struct work {
   bool has_blocks, has_occupancy; /* some kernel states it */
   struct tg__tensor_names tensor;
   struct tg__schema_mask captured; /* which events name the operator that captured them */
+  struct tg__op_tree tree;         /* by=module only */
+  struct tg__modules modules;
 };
 
 /* ---- args ------------------------------------------------------------------------------------ */
@@ -111,6 +113,14 @@ static uint32_t number_label(struct work *w, int64_t v) {
   return *slot;
 }
 
+static uint32_t text_label(struct work *w, struct tg__out *text) {
+  const struct tg__str s = text->len ? (struct tg__str){text->buf, (uint32_t)text->len} : TG_STR("");
+  const uint32_t label = tg__paths_label(&w->groups, s);
+  w->groups.failed |= text->err;
+  tg__out_free(text);
+  return label;
+}
+
 /* All lines that a compiled kernel does the work of; of another the line that launched it. */
 static uint32_t line_label(struct work *w, uint32_t slice) {
   const struct tg__kernel_lines compiled = tg__kernel_lines_of(w->t, slice, &w->groups.failed);
@@ -119,16 +129,20 @@ static uint32_t line_label(struct work *w, uint32_t slice) {
     tg__kernel_lines_write(compiled, &text);
   else
     tg__user_line(w->t, slice, &text);
-  const struct tg__str line = text.len ? (struct tg__str){text.buf, (uint32_t)text.len} : TG_STR("");
-  const uint32_t label = tg__paths_label(&w->groups, line);
-  w->groups.failed |= text.err;
-  tg__out_free(&text);
-  return label;
+  return text_label(w, &text);
+}
+
+static uint32_t module_label(struct work *w, uint32_t slice) {
+  struct tg__out text = {0};
+  bool backward;
+  tg__modules_write(&w->modules, tg__modules_of_device_work(&w->modules, slice, &backward), &text);
+  return text_label(w, &text);
 }
 
 static uint32_t kernel_group_of(struct work *w, uint32_t track, uint32_t slice, uint32_t op, const struct facts *f) {
   if (w->by == BY_NAME) return 0;
   if (w->by == BY_LINE) return tg__paths_step(&w->groups, 0, line_label(w, slice));
+  if (w->by == BY_MODULE) return tg__paths_step(&w->groups, 0, module_label(w, slice));
   if (w->by == BY_STREAM) {
     const uint32_t device = number_label(w, w->t->tracks[track].device);
     return tg__paths_step(&w->groups, tg__paths_step(&w->groups, 0, device),
@@ -163,12 +177,12 @@ static void write_number(const struct work *w, const char *what, uint32_t label,
 
 static void write_group(const struct work *w, uint32_t group, struct tg__out *out) {
   uint32_t label[5];
-  static const uint8_t labels[] = {[BY_NAME] = 0, [BY_OP] = 1, [BY_CONFIG] = 5, [BY_STREAM] = 2, [BY_LINE] = 1};
+  static const uint8_t labels[] = {0, [BY_OP] = 1, [BY_CONFIG] = 5, [BY_STREAM] = 2, [BY_LINE] = 1, [BY_MODULE] = 1};
   for (unsigned i = labels[w->by]; i-- > 0; group = w->groups.up[group]) label[i] = w->groups.label[group];
   if (w->by == BY_STREAM) {
     write_number(w, "device ", label[0], out);
     write_number(w, " stream ", label[1], out);
-  } else if (w->by == BY_LINE) {
+  } else if (w->by == BY_LINE || w->by == BY_MODULE) {
     const struct tg__str line = tg__paths_text(&w->groups, label[0]);
     tg__out_bytes(out, line.ptr, line.len);
   } else if (w->by == BY_OP) {
@@ -325,22 +339,33 @@ done:
   return err;
 }
 
+static enum tg_err open_kernels(struct work *w, const struct tg__ask *a) {
+  const bool ready = tg__paths_open(&w->groups, w->t) &&
+                     tg__tensor_names_open(&w->tensor, w->t, tg__tensor_rules_of(a)) &&
+                     tg__schema_mask_make(w->t, TG__K_CAPTURED_OP, &w->captured);
+  enum tg_err err = ready ? TG_OK : TG_MEMORY;
+  if (!err && w->by == BY_MODULE) err = tg__op_tree_build(w->t, &w->tree);
+  if (!err && w->by == BY_MODULE) err = tg__modules_open(&w->modules, w->t, tg__rank_range_of(w->t, a->rank), &w->tree);
+  return err;
+}
+
 enum tg_err tg__answer_kernels(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
                                struct tg_error *e) {
-  static const char *const choices[] = {
-      [BY_NAME] = "name", [BY_OP] = "op", [BY_CONFIG] = "config", [BY_STREAM] = "stream", [BY_LINE] = "line"};
+  static const char *const choices[] = {[BY_NAME] = "name",     [BY_OP] = "op",     [BY_CONFIG] = "config",
+                                        [BY_STREAM] = "stream", [BY_LINE] = "line", [BY_MODULE] = "module"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", choices, sizeof choices / sizeof *choices, &by, e);
   if (err) return err;
   struct work w = {.t = t, .by = (enum by)by};
-  const bool ready = tg__paths_open(&w.groups, t) && tg__tensor_names_open(&w.tensor, t, tg__tensor_rules_of(a)) &&
-                     tg__schema_mask_make(t, TG__K_CAPTURED_OP, &w.captured);
-  err = ready ? count_all(&w, a) : TG_MEMORY;
+  err = open_kernels(&w, a);
+  if (!err) err = count_all(&w, a);
   if (!err) err = put_kernel_rows(&w, out);
   if (err) tg__no_memory(e, "summing up kernels");
   tg__paths_close(&w.groups);
   tg__tensor_names_close(&w.tensor);
   tg__schema_mask_free(&w.captured);
+  tg__modules_close(&w.modules);
+  tg__op_tree_free(&w.tree);
   tg__map_free(&w.number_id);
   tg__map_free(&w.row_of);
   tg__free(w.numbers);

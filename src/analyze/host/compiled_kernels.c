@@ -1,4 +1,4 @@
-/* The question compiled_kernels: the kernels that Inductor made, with the lines that they do the work of. */
+/* The question compiled_kernels: the kernels that Inductor made, with the lines and modules behind them. */
 #include "analyze/host/frames.h"
 #include "analyze/host/kernel_lines.h"
 
@@ -47,18 +47,28 @@ static bool kernel_before(uint32_t a, uint32_t b, const void *ctx) {
   return w->rows[a].dur.sum != w->rows[b].dur.sum ? w->rows[a].dur.sum > w->rows[b].dur.sum : a < b;
 }
 
+static void write_modules(struct tg__kernel_modules modules, struct tg__out *out) {
+  for (size_t i = 0; i < modules.count; i++) {
+    if (i) tg__out_text(out, "; ");
+    if (!modules.paths[i].len) tg__out_text(out, "(itself)");
+    tg__out_bytes(out, modules.paths[i].ptr, modules.paths[i].len);
+  }
+}
+
 /* calls NULL: it is not known whether it ran. */
 static bool put_kernel(const struct work *w, const struct tg__known_kernel *x, const struct tg__stats *calls,
                        uint32_t rank, struct tg_table *out) {
-  struct tg__out text = {0};
-  tg__kernel_lines_write(x->lines, &text);
+  struct tg__out lines = {0}, modules = {0};
+  tg__kernel_lines_write(x->lines, &lines);
+  write_modules(x->modules, &modules);
   tg__put_rank(out, w->t, rank);
   tg__put_text(out, x->region);
   tg__put_text(out, x->name);
   tg__put_int(out, calls ? calls->count : TG_NULL_INT);
   tg__put_int(out, calls ? calls->sum : TG_NULL_INT);
   tg__put_int(out, (int64_t)x->lines.count);
-  return tg__put_out(out, &text);
+  const bool ok = tg__put_out(out, &lines);
+  return tg__put_out(out, &modules) && ok;
 }
 
 static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *out) {
@@ -68,7 +78,8 @@ static bool put_kernels(const struct work *w, uint32_t rank, struct tg_table *ou
   for (size_t i = 0; ok && i < w->count; i++) {
     const struct row *const x = &w->rows[order[i]];
     const struct tg__known_kernel kernel = {x->region, tg__name(w->t, x->name),
-                                            tg__kernel_lines_of(w->t, x->slice, NULL)};
+                                            tg__kernel_lines_of(w->t, x->slice, NULL),
+                                            tg__kernel_modules_of(w->t, x->slice, NULL)};
     unknown += !kernel.lines.count;
     ok = put_kernel(w, &kernel, &x->dur, rank, out);
   }

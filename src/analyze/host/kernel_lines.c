@@ -1,16 +1,22 @@
 /* kernel_lines: reads the members compiled.PID: {"stacks": […], "kernels": {"3/1": {"cpp_fused_relu_0": […]}}}. Behind
  * a kernel stand the stacks of the operators that it does the work of, as Inductor writes them, or their numbers in
- * "stacks". Any bytes may be in them. */
+ * "stacks"; in "modules" in the same way the numbers of its modules in "paths". Any bytes may be in them. */
 #include "analyze/host/kernel_lines.h"
 
 #include "analyze/host/op_tree.h"
 
-enum { FRAMES_MOST = 64, HOPS_MOST = 1000 };
+#define BACKWARD " backward"
 
-struct list { /* of one kernel of one compilation, or of all that have one name */
-  struct tg__str id, name;
-  struct tg__str *frames;
-  uint32_t rank, count, cap;
+enum { TEXTS_MOST = 64, CALLS_MOST = 100000, HOPS_MOST = 1000, ID_MOST = 64 };
+
+struct texts {
+  struct tg__str *items;
+  uint32_t count, cap;
+};
+struct list {              /* of one kernel of one compilation, or of all that have one name */
+  struct tg__str id, name; /* id: "3/1"; of the modules of its backward pass "3/1 backward" */
+  struct texts frames, modules;
+  uint32_t rank;
   struct list *next; /* with the same key */
 };
 struct kept {
@@ -23,9 +29,8 @@ struct kept {
 struct reading {
   struct kept *k;
   uint32_t rank;
-  struct tg__str *stacks; /* the frame of each */
-  size_t count, cap;
-  struct tg__map graphs; /* hashes of their kernels */
+  struct texts stacks, paths; /* the frame of each; the texts themselves */
+  struct tg__map graphs;      /* hashes of their kernels */
   bool failed;
 };
 
@@ -60,6 +65,15 @@ static bool next_line(const char **p, const char *end, struct line *out) {
   return false;
 }
 
+/* Into the arena; empty where there is no memory. */
+static struct tg__str taken_over(struct reading *r, struct tg__out *text) {
+  const char *const copy = text->err ? NULL : tg__arena_copy(&r->k->arena, text->buf, text->len);
+  const struct tg__str s = copy ? (struct tg__str){copy, (uint32_t)text->len} : TG_STR("");
+  r->failed |= !copy;
+  tg__out_free(text);
+  return s;
+}
+
 /* "a.py(12): f" */
 static struct tg__str frame_of_line(struct reading *r, const struct line *x) {
   struct tg__out text = {0};
@@ -68,11 +82,7 @@ static struct tg__str frame_of_line(struct reading *r, const struct line *x) {
   tg__out_bytes(&text, x->number.ptr, x->number.len);
   tg__out_text(&text, "): ");
   tg__out_bytes(&text, x->function.ptr, x->function.len);
-  const char *const copy = text.err ? NULL : tg__arena_copy(&r->k->arena, text.buf, text.len);
-  const struct tg__str frame = copy ? (struct tg__str){copy, (uint32_t)text.len} : TG_STR("");
-  r->failed |= !copy;
-  tg__out_free(&text);
-  return frame;
+  return taken_over(r, &text);
 }
 
 /* A frame of the program before one of a package, and that before one of torch. */
@@ -123,26 +133,36 @@ static struct list *list_for(struct reading *r, struct tg__str id, struct tg__st
   return made;
 }
 
-static void add_frame_to(struct reading *r, struct list *x, struct tg__str frame) {
-  if (!x || x->count == FRAMES_MOST) return;
-  for (uint32_t i = 0; i < x->count; i++)
-    if (tg__str_eq(x->frames[i], frame)) return;
+static void append(struct reading *r, struct texts *x, struct tg__str text) {
   if (x->count == x->cap) {
     const uint32_t cap = x->cap ? 2 * x->cap : 2;
     struct tg__str *const room = tg__arena_get(&r->k->arena, cap * sizeof *room);
     r->failed |= !room;
     if (!room) return;
-    if (x->count) memcpy(room, x->frames, x->count * sizeof *room);
-    x->frames = room;
+    if (x->count) memcpy(room, x->items, x->count * sizeof *room);
+    x->items = room;
     x->cap = cap;
   }
-  x->frames[x->count++] = frame;
+  x->items[x->count++] = text;
+}
+
+static void add_once(struct reading *r, struct texts *x, struct tg__str text) {
+  if (x->count == TEXTS_MOST) return;
+  for (uint32_t i = 0; i < x->count; i++)
+    if (tg__str_eq(x->items[i], text)) return;
+  append(r, x, text);
+}
+
+static const struct tg__str *numbered(const struct texts *x, struct tg__str value) {
+  int64_t number;
+  const bool is_there = tg__str_to_int(value, &number) && number >= 0 && number < (int64_t)x->count;
+  return is_there ? &x->items[number] : NULL;
 }
 
 static struct tg__str frame_of_value(struct reading *r, struct tg__str value) {
   int64_t number;
-  if (tg__str_to_int(value, &number))
-    return number >= 0 && (uint64_t)number < r->count ? r->stacks[number] : TG_STR("");
+  const struct tg__str *const known = numbered(&r->stacks, value);
+  if (known || tg__str_to_int(value, &number)) return known ? *known : TG_STR("");
   return frame_of_stack(r, tg__member_text(&r->k->arena, value, &r->failed));
 }
 
@@ -160,8 +180,72 @@ static void read_kernel(struct reading *r, struct tg__str id, struct tg__str nam
     if (!frame.len || r->failed) continue;
     if (!one) one = list_for(r, id, name);
     if (!all) all = list_for(r, TG_STR(""), name);
-    add_frame_to(r, one, frame);
-    add_frame_to(r, all, frame);
+    if (one) add_once(r, &one->frames, frame);
+    if (all) add_once(r, &all->frames, frame);
+  }
+}
+
+static struct tg__str up_to_dot(struct tg__str s) {
+  const char *const dot = s.len ? memchr(s.ptr, '.', s.len) : NULL;
+  return (struct tg__str){s.ptr, dot ? (uint32_t)(dot - s.ptr) : s.len};
+}
+
+static struct tg__str behind(struct tg__str s, uint32_t skip) {
+  skip = skip < s.len ? skip : s.len;
+  return (struct tg__str){s.ptr + skip, s.len - skip};
+}
+
+/* "aten::addmm" of "extern_kernels.addmm", and "mkldnn::_linear" of "torch.ops.mkldnn._linear.default". */
+static struct tg__str operator_of(struct reading *r, struct tg__str name) {
+  static const char *const leads[] = {"extern_kernels.", "aten.", "torch.ops."};
+  struct tg__str space = TG_STR("aten");
+  size_t lead = 0;
+  while (lead < 3 && !tg__str_has_prefix(name, leads[lead])) lead++;
+  if (lead == 3) return TG_STR("");
+  name = behind(name, (uint32_t)strlen(leads[lead]));
+  if (lead == 2) {
+    space = up_to_dot(name);
+    name = behind(name, space.len + 1);
+  }
+  name = up_to_dot(name);
+  struct tg__out text = {0};
+  tg__out_bytes(&text, space.ptr, space.len);
+  tg__out_text(&text, "::");
+  tg__out_bytes(&text, name.ptr, name.len);
+  return taken_over(r, &text);
+}
+
+/* Calls of a library have one name, and are distinguished by their order: each has its own place. */
+static void read_modules_of_call(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str numbers) {
+  struct texts here = {0};
+  for (struct tg__members m = tg__members_of(numbers); tg__members_next(&m) && !r->failed;) {
+    const struct tg__str *const path = numbered(&r->paths, m.value);
+    if (path) add_once(r, &here, *path);
+  }
+  const struct tg__str op = operator_of(r, name);
+  struct list *const x = r->failed || !op.len ? NULL : list_for(r, id, op);
+  if (x && x->modules.count < CALLS_MOST)
+    append(r, &x->modules, tg__common_module((struct tg__kernel_modules){here.items, here.count}));
+}
+
+static void read_modules_of_kernel(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str numbers) {
+  for (struct tg__members m = tg__members_of(numbers); tg__members_next(&m) && !r->failed;) {
+    const struct tg__str *const path = numbered(&r->paths, m.value);
+    struct list *const one = path ? list_for(r, id, name) : NULL, *const all =
+                                                                      one ? list_for(r, TG_STR(""), name) : NULL;
+    if (!all) continue;
+    add_once(r, &one->modules, *path);
+    add_once(r, &all->modules, *path);
+  }
+}
+
+static void read_modules(struct reading *r, struct tg__str id, struct tg__str kernels) {
+  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m) && !r->failed;) {
+    const struct tg__str name = without_number(m.key);
+    if (tg__is_compiled_kernel(name))
+      read_modules_of_kernel(r, id, name, m.value);
+    else
+      read_modules_of_call(r, id, name, m.value);
   }
 }
 
@@ -199,18 +283,18 @@ static void read_kernels(struct reading *r, struct tg__str id, struct tg__str ke
 }
 
 static void read_member(struct reading *r, struct tg__str raw) {
-  r->count = 0;
-  for (struct tg__members m = tg__members_of(tg__json_member(raw, "stacks")); tg__members_next(&m) && !r->failed;) {
-    const struct tg__str stack = tg__member_text(&r->k->arena, m.value, &r->failed);
-    if (!tg__grow((void **)&r->stacks, &r->cap, r->count + 1, sizeof *r->stacks))
-      r->failed = true;
-    else
-      r->stacks[r->count++] = frame_of_stack(r, stack);
-  }
+  r->stacks.count = r->paths.count = 0;
+  for (struct tg__members m = tg__members_of(tg__json_member(raw, "stacks")); tg__members_next(&m) && !r->failed;)
+    append(r, &r->stacks, frame_of_stack(r, tg__member_text(&r->k->arena, m.value, &r->failed)));
+  for (struct tg__members m = tg__members_of(tg__json_member(raw, "paths")); tg__members_next(&m) && !r->failed;)
+    append(r, &r->paths, tg__member_text(&r->k->arena, m.value, &r->failed));
   const struct tg__str graphs = tg__json_member(raw, "kernels");
   for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;) note_graph(r, m.value);
   for (struct tg__members m = tg__members_of(graphs); tg__members_next(&m) && !r->failed;)
     read_kernels(r, m.key, m.value);
+  const struct tg__str modules = tg__json_member(raw, "modules");
+  for (struct tg__members m = tg__members_of(modules); tg__members_next(&m) && !r->failed;)
+    read_modules(r, m.key, m.value);
   tg__map_free(&r->graphs);
 }
 
@@ -238,7 +322,6 @@ static const struct kept *lines_kept(const struct tg__columns *t) {
       if (tg__is_member_of(rank, tg__name(t, rank->meta[i].key), "compiled."))
         read_member(&r, tg__name(t, rank->meta[i].raw));
   }
-  tg__free(r.stacks);
   if (r.failed) drop(k);
   k->is_made = !r.failed;
   return r.failed ? NULL : k;
@@ -292,21 +375,84 @@ struct tg__kernel_lines tg__kernel_lines_of(const struct tg__columns *t, uint32_
   if (!all) return (struct tg__kernel_lines){0};
   const struct tg__str id = tg__compiled_region(t, slice, NULL);
   const struct list *const one = id.len ? find_list(k, rank, id, name) : NULL, *const x = one ? one : all;
-  return (struct tg__kernel_lines){x->frames, x->count};
+  return (struct tg__kernel_lines){x->frames.items, x->frames.count};
+}
+
+/* Of the pass that the slice is in. */
+static const struct list *list_of_region(const struct kept *k, const struct tg__columns *t, uint32_t slice,
+                                         struct tg__str name) {
+  bool is_backward = false;
+  char id[ID_MOST];
+  const struct tg__str region = tg__compiled_region(t, slice, &is_backward);
+  if (!region.len || region.len + sizeof BACKWARD > sizeof id) return NULL;
+  memcpy(id, region.ptr, region.len);
+  memcpy(id + region.len, BACKWARD, sizeof BACKWARD);
+  const uint32_t len = region.len + (is_backward ? (uint32_t)sizeof BACKWARD - 1 : 0);
+  return find_list(k, t->tracks[tg__slice_track(t, slice)].rank, (struct tg__str){id, len}, name);
+}
+
+struct tg__kernel_modules tg__kernel_modules_of(const struct tg__columns *t, uint32_t slice, bool *failed) {
+  const struct kept *const k = lines_kept(t);
+  if (failed) *failed |= !k;
+  if (!k || !k->count) return (struct tg__kernel_modules){0};
+  const uint32_t rank = t->tracks[tg__slice_track(t, slice)].rank;
+  const struct tg__str name = without_graph(tg__name(t, t->slices.name[slice]));
+  const struct list *const all = find_list(k, rank, TG_STR(""), name);
+  if (!all || !all->modules.count) return (struct tg__kernel_modules){0};
+  const struct list *const one = list_of_region(k, t, slice, name), *const x = one ? one : all;
+  return (struct tg__kernel_modules){x->modules.items, x->modules.count};
+}
+
+struct tg__kernel_modules tg__library_modules_of(const struct tg__columns *t, uint32_t slice, bool *failed) {
+  const struct kept *const k = lines_kept(t);
+  if (failed) *failed |= !k;
+  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  const struct list *const x = k && tg__str_contains(name, "::") ? list_of_region(k, t, slice, name) : NULL;
+  return x ? (struct tg__kernel_modules){x->modules.items, x->modules.count} : (struct tg__kernel_modules){0};
+}
+
+struct tg__str tg__common_module(struct tg__kernel_modules modules) {
+  static const char between[] = " / ";
+  struct tg__str common = modules.count ? modules.paths[0] : TG_STR("");
+  for (size_t i = 1; i < modules.count; i++) {
+    const struct tg__str path = modules.paths[i];
+    uint32_t same = 0, end = 0;
+    while (same < common.len && same < path.len && common.ptr[same] == path.ptr[same]) same++;
+    for (uint32_t at = 0; at <= same; at++) { /* a module ends there in both */
+      const bool ends =
+          (at == common.len || tg__str_has_prefix((struct tg__str){common.ptr + at, common.len - at}, between)) &&
+          (at == path.len || tg__str_has_prefix((struct tg__str){path.ptr + at, path.len - at}, between));
+      if (ends) end = at;
+    }
+    common.len = end;
+  }
+  return common;
+}
+
+struct tg__str tg__compiled_module(const struct tg__columns *t, uint32_t slice) {
+  return tg__common_module(tg__kernel_modules_of(t, slice, NULL));
 }
 
 bool tg__known_kernel_at(const struct tg__columns *t, uint32_t rank, size_t number, struct tg__known_kernel *out) {
   const struct kept *const k = lines_kept(t);
   if (!k || number >= k->count) return false;
   const struct list *const x = k->lists[number];
+  const bool is_here = x->rank == rank && x->frames.count > 0;
   *out = (struct tg__known_kernel){
-      .region = x->rank == rank ? x->id : TG_STR(""), .name = x->name, .lines = {x->frames, x->count}};
+      .region = is_here ? x->id : TG_STR(""), .name = x->name, .lines = {x->frames.items, x->frames.count}};
   return true;
 }
 
 bool tg__has_kernel_lines(const struct tg__columns *t) {
   const struct kept *const k = lines_kept(t);
   return k && k->count;
+}
+
+bool tg__has_kernel_modules(const struct tg__columns *t) {
+  const struct kept *const k = lines_kept(t);
+  for (size_t i = 0; k && i < k->count; i++)
+    if (k->lists[i]->modules.count) return true;
+  return false;
 }
 
 void tg__kernel_lines_write(struct tg__kernel_lines lines, struct tg__out *out) {

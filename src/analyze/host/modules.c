@@ -1,6 +1,8 @@
 /* Which module each operator, launch and backward node belongs to. */
 #include "analyze/host/modules.h"
 
+#include "analyze/host/kernel_lines.h"
+
 /* ---- places ---------------------------------------------------------------------------------- */
 
 bool tg__modules_is_frame(const struct tg__modules *m, uint32_t slice) {
@@ -15,6 +17,19 @@ static uint32_t step_into(struct tg__modules *m, uint32_t place, uint32_t rank, 
 
 static uint32_t step_into_frame(struct tg__modules *m, uint32_t place, uint32_t rank, uint32_t slice) {
   return step_into(m, place, rank, tg__module_name(tg__name(m->t, m->t->slices.name[slice])));
+}
+
+void tg__modules_write(const struct tg__modules *m, uint32_t place, struct tg__out *out) {
+  enum { MOST = 64 };
+  const uint32_t *const up = m->paths.up;
+  uint32_t labels[MOST];
+  size_t n = 0;
+  for (; place && up[place] && n < MOST; place = up[place]) labels[n++] = m->paths.label[place];
+  while (n-- > 0) {
+    const struct tg__str s = tg__paths_text(&m->paths, labels[n]);
+    tg__out_bytes(out, s.ptr, s.len);
+    if (n) tg__out_text(out, " / ");
+  }
 }
 
 /* Bytes of the first module in the text: up to " / " as our recorder writes it, up to the dot behind
@@ -70,6 +85,60 @@ static uint32_t frame_place(const struct tg__modules *m, uint32_t node) {
   return node == TG_NONE ? 0 : m->place[node];
 }
 
+/* ---- compiled code --------------------------------------------------------------------------- */
+
+struct tg__str tg__module_class(struct tg__str module, struct tg__str *attribute) {
+  const char *const open = module.len && module.ptr[module.len - 1] == ')' ? memchr(module.ptr, '(', module.len) : NULL;
+  *attribute = open ? (struct tg__str){module.ptr, (uint32_t)(open - module.ptr)} : TG_STR("");
+  if (open) return (struct tg__str){open + 1, module.len - attribute->len - 2};
+  uint32_t end = module.len;
+  while (end && module.ptr[end - 1] >= '0' && module.ptr[end - 1] <= '9') end--;
+  const bool numbered = end < module.len && end > 1 && module.ptr[end - 1] == '_';
+  return numbered ? (struct tg__str){module.ptr, end - 1} : module;
+}
+
+/* Time of a kernel that does the work of several modules is that of the innermost one around all of them. */
+static uint32_t place_of_kernel(struct tg__modules *m, uint32_t around, uint32_t rank, struct tg__str path) {
+  uint32_t skip;
+  for (uint32_t n; path.len; path.ptr += n + skip, path.len -= n + skip) {
+    n = first_module(path, true, &skip);
+    if (n) around = step_into(m, around, rank, (struct tg__str){path.ptr, n});
+  }
+  return around;
+}
+
+static uint64_t calls_key(const struct tg__modules *m, uint32_t slice) {
+  return (uint64_t)m->t->slices.parent[slice] << 32 | m->t->slices.name[slice];
+}
+
+/* The how manieth call of its name in the run of the compiled code each call of a library is. */
+static bool count_library_calls(struct tg__modules *m) {
+  m->call = tg__alloc((m->tree->count + 1) * sizeof *m->call);
+  if (!m->call) return false;
+  for (uint32_t i = 0; i < m->tree->count; i++) {
+    const struct tg__op_node *const n = &m->tree->nodes[i];
+    m->call[i] = TG_NONE;
+    if (!n->is_op || !tg__library_modules_of(m->t, n->slice, &m->paths.failed).count) continue;
+    uint32_t *const count = tg__map_slot(&m->calls, calls_key(m, n->slice), 0);
+    if (!count) return false;
+    m->call[i] = (*count)++;
+  }
+  return !m->paths.failed;
+}
+
+static struct tg__str path_of_op(struct tg__modules *m, uint32_t node) {
+  const uint32_t slice = m->tree->nodes[node].slice, call = m->call[node];
+  if (call == TG_NONE) return tg__common_module(tg__kernel_modules_of(m->t, slice, &m->paths.failed));
+  const struct tg__kernel_modules calls = tg__library_modules_of(m->t, slice, &m->paths.failed);
+  return tg__map_get(&m->calls, calls_key(m, slice)) == calls.count ? calls.paths[call] : tg__common_module(calls);
+}
+
+static uint32_t place_of_compiled(struct tg__modules *m, uint32_t node, uint32_t around) {
+  if (!m->call || !m->tree->nodes[node].is_op) return around;
+  const uint32_t slice = m->tree->nodes[node].slice;
+  return place_of_kernel(m, around, m->t->tracks[tg__slice_track(m->t, slice)].rank, path_of_op(m, node));
+}
+
 /* ---- forward --------------------------------------------------------------------------------- */
 
 /* Frames go before texts, which repeat what the frames say where both are there. TorchScript's modules have no frames:
@@ -79,7 +148,7 @@ static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t nod
   const uint32_t around = n->parent == TG_NONE ? 0 : m->place[n->parent];
   if (tg__modules_is_frame(m, n->slice)) return step_into_frame(m, around, rank, n->slice);
   const uint32_t text = n->is_op ? module_text_of(m, n->slice) : TG_NONE;
-  if (text == TG_NONE) return around;
+  if (text == TG_NONE) return place_of_compiled(m, node, around);
   if (tg__str_has_prefix(tg__name(m->t, text), "TOP("))
     return place_inside(m, frame_place(m, n->parent), rank, text, by_text);
   return around ? around : place_inside(m, 0, rank, text, by_text);
@@ -152,7 +221,7 @@ static void place_backward(struct tg__modules *m, uint32_t track) {
       continue;
     }
     const uint32_t own = place_of_forward_op(m, nodes[i].slice);
-    m->place[i] = own ? own : around;
+    m->place[i] = place_of_compiled(m, i, own ? own : around);
     if (inner) {
       if (own && !m->place[outermost]) group = m->place[outermost] = own;
       continue;
@@ -183,6 +252,27 @@ static bool place_captured(struct tg__modules *m, struct tg__rank_range range) {
   return true;
 }
 
+/* ---- device work ----------------------------------------------------------------------------- */
+
+static uint32_t node_behind(const struct tg__modules *m, uint32_t slice) {
+  const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
+  const uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
+  if (node != TG_NONE || call == TG_NONE) return node;
+  return m->around[call]; /* launched by Python itself, as Triton's kernels are */
+}
+
+static bool place_kernels(struct tg__modules *m, struct tg__rank_range range) {
+  for (uint32_t i = range.first_slice; m->call && i < range.end_slice; i++) {
+    if (!tg__class_is_device_work(tg__slice_class(m->t, i))) continue;
+    const struct tg__str path = tg__common_module(tg__kernel_modules_of(m->t, i, &m->paths.failed));
+    if (!path.len) continue;
+    const uint32_t node = node_behind(m, i), rank = m->t->tracks[tg__slice_track(m->t, i)].rank;
+    const uint32_t place = place_of_kernel(m, node == TG_NONE ? 0 : m->place[node], rank, path);
+    if (!tg__map_put(&m->kernel_place, i, place)) return false;
+  }
+  return !m->paths.failed;
+}
+
 /* ---- all together ---------------------------------------------------------------------------- */
 
 /* For what is no node, such as runtime calls outside of operators. */
@@ -202,7 +292,7 @@ enum tg_err tg__modules_have_names(const struct tg__columns *t, bool *any) {
   const bool ok = tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &ids) &&
                   tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &hierarchies) &&
                   tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &captured);
-  *any = ok && (ids.any || hierarchies.any || captured.any);
+  *any = ok && (ids.any || hierarchies.any || captured.any || tg__has_kernel_modules(t));
   tg__schema_mask_free(&ids);
   tg__schema_mask_free(&hierarchies);
   tg__schema_mask_free(&captured);
@@ -219,10 +309,11 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t,
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy) &&
                      tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &m->captured);
-  if (!ready || !place_forward(m, range) || !place_captured(m, range)) return TG_MEMORY;
+  if (!ready || (tg__has_kernel_modules(t) && !count_library_calls(m))) return TG_MEMORY;
+  if (!place_forward(m, range) || !place_captured(m, range)) return TG_MEMORY;
   for (uint32_t k = range.first_track; k < range.end_track; k++) place_backward(m, k);
   place_slices(m, range);
-  return m->paths.failed ? TG_MEMORY : TG_OK;
+  return place_kernels(m, range) && !m->paths.failed ? TG_OK : TG_MEMORY;
 }
 
 void tg__modules_close(struct tg__modules *m) {
@@ -231,6 +322,9 @@ void tg__modules_close(struct tg__modules *m) {
   tg__schema_mask_free(&m->hierarchy);
   tg__schema_mask_free(&m->captured);
   tg__map_free(&m->captured_place);
+  tg__map_free(&m->calls);
+  tg__map_free(&m->kernel_place);
+  tg__free(m->call);
   tg__free(m->place);
   tg__free(m->in_backward);
   tg__free(m->around);
@@ -245,10 +339,11 @@ uint32_t tg__modules_of_device_work(const struct tg__modules *m, uint32_t slice,
     const uint32_t place = tg__map_get(&m->captured_place, captured_key(m, slice));
     return place == TG_NONE ? 0 : place;
   }
-  const uint32_t call = tg__launch_of(m->t, slice), op = tg__launching_op(m->t, slice);
-  uint32_t node = op == TG_NONE ? TG_NONE : m->tree->node_of[op];
-  if (node == TG_NONE && call != TG_NONE)
-    node = m->around[call]; /* launched by Python itself, as Triton's kernels are */
+  const uint32_t node = node_behind(m, slice), own = tg__map_get(&m->kernel_place, slice);
+  if (own != TG_NONE) {
+    *backward = node != TG_NONE && m->in_backward[node];
+    return own;
+  }
   if (node == TG_NONE) return 0;
   if (m->in_backward[node] && tg__slice_class(m->t, slice) == TG__CLASS_KERNEL &&
       tg__name_is_collective_kernel(tg__name(m->t, m->t->slices.name[slice])))

@@ -117,9 +117,9 @@ static void sum_up_module(struct work *w) {
 
 struct line {
   struct tg__str name;
-  uint32_t rank;      /* index, TG_NONE = of several */
-  int64_t depth;      /* TG_NULL_INT: no tree */
-  uint32_t attribute; /* string id */
+  uint32_t rank;            /* index, TG_NONE = of several */
+  int64_t depth;            /* TG_NULL_INT: no tree */
+  struct tg__str attribute; /* empty: not known */
   const struct sums *self, *total;
 };
 
@@ -141,7 +141,10 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
     tg__put_rank(out, w->t, l->rank);
   tg__put_text(out, l->name);
   tg__put_int(out, l->depth);
-  tg__put_trace_text(out, w->t, l->attribute);
+  if (l->attribute.len)
+    tg__put_text(out, l->attribute);
+  else
+    tg__put_null(out);
   const bool is_script = tg__str_contains(l->name, "::"); /* modules of TorchScript have no frames */
   const bool frames = w->has_frames && l->self != &w->self[0] && !is_script;
   tg__put_int(out, frames ? l->self->calls : TG_NULL_INT);
@@ -165,7 +168,7 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
 }
 
 static void put_outside(const struct work *w, struct tg_table *out) {
-  const struct line l = {TG_STR("(outside of modules)"), TG_NONE, TG_NULL_INT, TG_NONE, &w->self[0], &w->total[0]};
+  const struct line l = {TG_STR("(outside of modules)"), TG_NONE, TG_NULL_INT, TG_STR(""), &w->self[0], &w->total[0]};
   put_module_line(w, &l, out);
 }
 
@@ -212,12 +215,14 @@ static void see_for_tree(struct work *w, uint32_t place, int64_t depth, int way,
   if (way < 0) return;
   if (depth == 0) rows->rank = module_rank_of(w, place);
   if (!tg__ask_has_rank(w->ask, rows->rank) || is_empty(&w->self[place], &w->total[place])) return;
-  const struct line l = {tg__paths_text(&w->modules.paths, w->modules.paths.label[place]),
-                         rows->rank,
-                         depth,
-                         w->attribute[place],
-                         &w->self[place],
-                         &w->total[place]};
+  struct line l = {.name = tg__paths_text(&w->modules.paths, w->modules.paths.label[place]),
+                   .rank = rows->rank,
+                   .depth = depth,
+                   .self = &w->self[place],
+                   .total = &w->total[place]};
+  const struct tg__str cls = tg__module_class(l.name, &l.attribute);
+  if (l.attribute.len) l.name = cls;
+  if (w->attribute[place] != TG_NONE) l.attribute = tg__name(w->t, w->attribute[place]);
   put_module_line(w, &l, rows->out);
 }
 
@@ -235,18 +240,12 @@ struct classes {
   bool failed;
 };
 
-/* "Linear_12" is one of the class Linear. */
-static struct tg__str class_name(struct tg__str module) {
-  uint32_t end = module.len;
-  while (end && module.ptr[end - 1] >= '0' && module.ptr[end - 1] <= '9') end--;
-  const bool numbered = end < module.len && end > 1 && module.ptr[end - 1] == '_';
-  return numbered ? (struct tg__str){module.ptr, end - 1} : module;
-}
-
 static void see_for_class(struct work *w, uint32_t place, int64_t depth, int way, void *ctx) {
   struct classes *c = ctx;
   (void)depth;
-  const struct tg__str name = class_name(tg__paths_text(&w->modules.paths, w->modules.paths.label[place]));
+  struct tg__str attribute;
+  const struct tg__str module = tg__paths_text(&w->modules.paths, w->modules.paths.label[place]);
+  const struct tg__str name = tg__module_class(module, &attribute);
   const uint32_t id = tg__strings_add(c->names, name.ptr, name.len);
   if (id == TG_NONE || (id == c->count && !tg__grow((void **)&c->rows, &c->cap, c->count + 1, sizeof *c->rows))) {
     c->failed = true;
@@ -290,7 +289,7 @@ static enum tg_err put_classes(struct work *w, struct tg_table *out) {
   if (c.failed || !(order = tg__order_new(c.count, class_before, &by))) goto done;
   for (size_t i = 0; i < c.count; i++) {
     const struct class_row *r = &c.rows[order[i]];
-    const struct line l = {r->name, TG_NONE, TG_NULL_INT, TG_NONE, &r->self, &r->total};
+    const struct line l = {r->name, TG_NONE, TG_NULL_INT, TG_STR(""), &r->self, &r->total};
     put_module_line(w, &l, out);
   }
   err = TG_OK;
