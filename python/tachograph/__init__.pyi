@@ -788,7 +788,7 @@ class CompilesRow(TypedDict):
     cache_hits: int | None  # graphs found in the caches of AOT Autograd and Inductor
     cache_misses: int | None  # graphs looked for there in vain
     calls: int | None  # how often its code ran in the recording, as Torch-Compiled Region or CompiledFunctionBackward
-    run_ns: int | None  # ns: host time of these calls, without compiled regions inside
+    run_ns: int | None  # ns: host time of these calls, without compiled regions and compiling inside
     device_ns: int | None  # ns: device work that they launched, added up
     steps_to_win: float | None  # steps until total_ns is won back, if without compiling each step spent twice run_ns in this code, or twice device_ns where that is more; unknown without steps
     guard: str | None  # what did not hold any more, where there was a version already

@@ -365,6 +365,7 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         slice_of("CompiledFunction", 2, 25, **{"Sequence number": 3, "Fwd thread id": 0}),
         slice_of("cpp_fused_add_0", 3, 4),
         slice_of("cpp_fused_mul_1", 8, 5),
+        slice_of("graph_0_cpp_fused_mul_1", 9, 2),
         slice_of("aten::addmm", 14, 2),
         slice_of("aten::addmm", 17, 3),
         slice_of("CompiledFunctionBackward", 50, 20, **{"Sequence number": 3, "Fwd thread id": 1}),
@@ -410,9 +411,11 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         (0, "Block", "c"): (0, 0, 9),
         (None, "(outside of modules)", None): (10, 0, 7),
     }
+    assert [r["calls"] for r in table if r["calls"] is not None] == [1]  # only Net_0 has frames
     assert kernels == {
         ("0/0", "cpp_fused_add_0"): "a(Linear); b(Linear)",
         ("0/0", "cpp_fused_mul_1"): "a(Linear)",
+        ("0/0", "graph_0_cpp_fused_mul_1"): "a(Linear)",
         ("1/0", "triton_poi_fused_0"): "c(Block) / up(Linear); c(Block) / down(Linear)",
         ("1/0", "triton_poi_fused_1"): "c(Block) / up(Linear); (itself)",
     }
@@ -439,6 +442,8 @@ NODES = [
     node("of_global", "elsewhere", ("G['net']", "model.Net"), ("G['net']._orig_mod.head", Linear)),
     node("last", "last", ("L['self'].layers", "Stack"), ("L['self'].layers.1", "Block")),
     node("own", "own"),
+    node("embedding", "two", ("L['self'].embedding", "Embedding")),
+    node("product", "two"),
 ]
 
 
@@ -456,10 +461,13 @@ def test_modules_come_from_operators_by_name_and_else_by_stack():
         "k:4": ("net(Net) / head(Linear)", ""),
         "k:5": (),
     }
-    texts = {"k:1": [UP, "last\nGradient addition node of uses at: own"]}
+    texts = {"k:1": [UP, "last\nGradient addition node of uses at: own"], "k:2": ["two"]}
     graph = SimpleNamespace(inductor_provenance_mapping_str='{"version": 2.0}', fx_kwargs={"is_backward": True})
     modules = of_graph(graph, json.dumps(texts), NODES)
-    assert modules == (True, {"k:1": ("layers.1(Block) / up(Linear)", "layers(Stack) / 1(Block)")})
+    assert modules == (
+        True,
+        {"k:1": ("layers.1(Block) / up(Linear)", "layers(Stack) / 1(Block)"), "k:2": ("embedding(Embedding)", "")},
+    )
 
 
 # ---- compilations and what ran of them
@@ -470,7 +478,8 @@ def slice_of(name, ts, dur, cat="cpu_op", **args):
 
 
 def test_compilations_have_their_calls_and_the_steps_that_win_them_back(tmp_path):
-    """Region 1/0 runs inside 0/0; the backward pass of 0/0 is linked by its sequence number."""
+    """Region 1/0 runs inside 0/0; the backward pass of 0/0 is linked by its sequence number. In the first call of 0/0
+    something is compiled for 4 us."""
     events = [slice_of(f"ProfilerStep#{n}", 100 * n, 100, "user_annotation") for n in range(4)]
     for n in range(4):
         events += [
@@ -482,6 +491,8 @@ def test_compilations_have_their_calls_and_the_steps_that_win_them_back(tmp_path
             slice_of("CompiledFunctionBackward", 100 * n + 70, 20, **{"Sequence number": n, "Fwd thread id": 1}),
         ]
     times = {"co_name": "f", "co_filename": "/a/f.py", "co_firstlineno": 3, "start_time_us": 1}
+    events += [slice_of("_compile.compile_inner (dynamo_timed)", 24, 4)]
+    events += [slice_of("entire_frame_compile (dynamo_timed)", 25, 2)]
     compiled = [
         {**times, "compile_id": "0/0", "duration_us": 180, "is_forward": True},
         {**times, "compile_id": "0/0", "duration_us": 100, "is_forward": False},
@@ -494,7 +505,7 @@ def test_compilations_have_their_calls_and_the_steps_that_win_them_back(tmp_path
     with tg.open(path) as trace:
         rows = [tuple(row[name] for name in names) for row in trace.ask("compiles")]
     assert rows == [
-        ("0/0", "first", 4, 4 * 18000, 0, pytest.approx(10)),
+        ("0/0", "first", 4, 4 * 18000 - 4000, 0, pytest.approx(180 * 4 / 68)),
         ("0/0", "backward", 4, 4 * 20000, 0, pytest.approx(5)),
         ("1/0", "first", 4, 4 * 12000, 4 * 24000, pytest.approx(2)),
         ("2/0", "first", 0, 0, 0, None),

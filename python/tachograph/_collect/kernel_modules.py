@@ -112,15 +112,25 @@ def of_graph(graph: Any, text: str, nodes: Iterable[Any]) -> Modules:
     before, of = mapping.get("postToPre", {}), {}
     for kernel, stacks in json.loads(text).items():
         names = (name for post in mapping.get("cppCodeToPost", {}).get(kernel, ()) for name in before.get(post, ()))
-        known = (paths_of_stack.get(stack.partition(USES)[0].strip()) for stack in stacks)
-        own = [path_of[name] for name in names if name in path_of] or [common_path(paths) for paths in known if paths]
+        known = (paths_of_stack.get(stack.partition(USES)[0].strip(), []) for stack in stacks)
+        own = [path_of[name] for name in names if name in path_of] or [
+            path for paths in known for path in _distinct(paths)
+        ]
         of[kernel] = tuple(dict.fromkeys(own))
     return Modules(bool(getattr(graph, "fx_kwargs", {}).get("is_backward")), of)
 
 
-def common_path(paths: list[str]) -> str:
-    """Of a backward pass only stacks are known: one in a loop over modules is that of all of them, and stands for the
-    innermost module around."""
+def _distinct(paths: list[str]) -> list[str]:
+    """Of operators with one stack, which is all that is known of a backward pass. Modules of one class, as layers in a
+    loop, stand for the innermost module around: it was one of them."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        classes = tuple(module[module.find("(") :] for module in path.split(" / "))
+        groups.setdefault(classes, []).append(path)
+    return [_common(group) for group in groups.values()]
+
+
+def _common(paths: list[str]) -> str:
     split = [path.split(" / ") for path in paths]
     same = itertools.takewhile(lambda parts: len(set(parts)) == 1, zip(*split))
     return " / ".join(parts[0] for parts in same)

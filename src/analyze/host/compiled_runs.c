@@ -42,6 +42,21 @@ static void count_call(struct tg__compiled_runs *r, const struct tg__columns *t,
   if (outer) outer->run_ns -= t->slices.dur_ns[slice];
 }
 
+static bool is_compiler(const struct tg__columns *t, uint32_t slice) {
+  return tg__str_contains(tg__name(t, t->slices.name[slice]), "(dynamo_timed)");
+}
+
+/* Compiling inside a call, as of what runs behind a break or of a backward pass, is no run of the code. */
+static void leave_out_compiling(struct tg__compiled_runs *r, const struct tg__columns *t, uint32_t slice) {
+  const uint32_t parent = t->slices.parent[slice];
+  for (uint32_t s = parent; s != TG_NONE && !is_call(t, s); s = t->slices.parent[s])
+    if (is_compiler(t, s)) return;
+  bool is_backward = false;
+  const struct tg__str id = parent == TG_NONE ? TG_STR("") : tg__compiled_region(t, parent, &is_backward);
+  struct tg__compiled_run *const run = id.len ? run_for(r, id, is_backward) : NULL;
+  if (run) run->run_ns -= t->slices.dur_ns[slice];
+}
+
 static void count_device_work(struct tg__compiled_runs *r, const struct tg__columns *t, uint32_t slice) {
   bool is_backward = false;
   const struct tg__str id = tg__compiled_region(t, slice, &is_backward);
@@ -52,8 +67,13 @@ static void count_device_work(struct tg__compiled_runs *r, const struct tg__colu
 void tg__compiled_runs_open(const struct tg__columns *t, uint32_t rank, struct tg__compiled_runs *out) {
   *out = (struct tg__compiled_runs){0};
   const struct tg__extent all = tg__rank_slices(t, rank);
-  for (uint32_t i = all.first; i < all.past && !out->failed; i++)
-    if (!tg__class_is_device_work(tg__slice_class(t, i)) && is_call(t, i)) count_call(out, t, i);
+  for (uint32_t i = all.first; i < all.past && !out->failed; i++) {
+    if (tg__class_is_device_work(tg__slice_class(t, i))) continue;
+    if (is_call(t, i))
+      count_call(out, t, i);
+    else if (out->count && is_compiler(t, i))
+      leave_out_compiling(out, t, i);
+  }
   for (uint32_t i = all.first; out->count && i < all.past && !out->failed; i++)
     if (tg__class_is_device_work(tg__slice_class(t, i))) count_device_work(out, t, i);
 }

@@ -8,7 +8,7 @@ struct tg__compiled_run { /* of a region, "Torch-Compiled Region: 3/1", or of th
   struct tg__str id;
   bool is_backward;
   int64_t calls;
-  int64_t run_ns;    /* host time in it, without regions inside */
+  int64_t run_ns;    /* host time in it, without regions and compiling inside */
   int64_t device_ns; /* device work launched in it and in no region inside, added up */
 };
 struct tg__compiled_runs {

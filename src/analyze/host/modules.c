@@ -134,8 +134,11 @@ static struct tg__str path_of_op(struct tg__modules *m, uint32_t node) {
 }
 
 static uint32_t place_of_compiled(struct tg__modules *m, uint32_t node, uint32_t around) {
-  if (!m->call || !m->tree->nodes[node].is_op) return around;
-  const uint32_t slice = m->tree->nodes[node].slice;
+  const struct tg__op_node *const n = &m->tree->nodes[node];
+  if (!m->call || !n->is_op) return around;
+  const uint32_t slice = n->slice, parent = m->t->slices.parent[slice];
+  if (parent != TG_NONE && tg__is_compiled_kernel(tg__name(m->t, m->t->slices.name[parent])))
+    return around; /* its second name: graph_0_cpp_fused_x in cpp_fused_x */
   return place_of_kernel(m, around, m->t->tracks[tg__slice_track(m->t, slice)].rank, path_of_op(m, node));
 }
 

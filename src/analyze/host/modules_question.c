@@ -145,8 +145,9 @@ static void put_module_line(const struct work *w, const struct line *l, struct t
     tg__put_text(out, l->attribute);
   else
     tg__put_null(out);
-  const bool is_script = tg__str_contains(l->name, "::"); /* modules of TorchScript have no frames */
-  const bool frames = w->has_frames && l->self != &w->self[0] && !is_script;
+  const bool is_script = tg__str_contains(l->name, "::");       /* modules of TorchScript have no frames */
+  const bool is_called = l->self->calls || l->self->recomputed; /* those of compiled code are not */
+  const bool frames = w->has_frames && l->self != &w->self[0] && !is_script && is_called;
   tg__put_int(out, frames ? l->self->calls : TG_NULL_INT);
   tg__put_int(out, frames && l->self->recomputed ? l->self->recomputed : TG_NULL_INT);
   put_pct(w, l->total, out);
