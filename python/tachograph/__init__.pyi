@@ -98,6 +98,7 @@ class StepsRow(TypedDict):
     compiled_ns: int | None  # ns: code that torch.compile made runs, on a device or else on the host; this and the next two add up to total_ns without dataloader_ns and bare_ns; unknown where nothing is compiled or replayed
     replayed_ns: int | None  # ns: a CUDA graph is replayed, whether its kernels are compiled or not
     eager_ns: int | None  # ns: work that is neither: operators one by one, and the compiler itself
+    short_kernels: int | None  # kernels it launched that take less than 10 us: many are thin bars
 
 class TracksRow(TypedDict):
     """threads, streams and other tracks"""

@@ -375,7 +375,7 @@ static bool sum_windows(struct summing *c, struct summing *other, struct tg_tabl
   if (c->count) qsort(c->sums, c->count, sizeof *c->sums, has_other(s) ? by_change : by_self);
   add_selection_columns(c, out);
   put_groups(c, out);
-  return !out->failed;
+  return tg__view_note_at_once(c->v, s, out) && !out->failed;
 }
 
 enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__slice_classes *classes,

@@ -180,6 +180,8 @@ struct tg__selection {
   int64_t other_start_ns, other_end_ns; /* a window to compare it with; empty = none */
 };
 /* Needs TG__COL_PARENT and TG__COL_ARGS, too. *out is the caller's. */
+/* at_once.c. A note on what works at once in the window; false: no memory. */
+bool tg__view_note_at_once(const struct tg__view *v, const struct tg__selection *s, struct tg_table *out);
 enum tg_err tg__view_aggregate(const struct tg__view *v, struct tg__slice_classes *classes,
                                const struct tg__selection *s, struct tg_table **out, struct tg_error *e);
 

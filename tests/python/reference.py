@@ -587,6 +587,7 @@ def steps(rank_events):
             all_communication_ns=overlap_length(s, roles[3]),
             overlap_ns=overlap_length(s, computing, roles[3]),
             device_events=len(s.work),
+            short_kernels=sum(e.cat == "kernel" and e.dur < 10_000 for e in s.work),
         )
         row["neither_ns"] = row["total_ns"] - row["computation_ns"] - row["all_communication_ns"] + row["overlap_ns"]
         rows.append(row)

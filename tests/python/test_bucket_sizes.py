@@ -29,11 +29,11 @@ def behind_us(buckets):
     return max(0.0, buckets[-1][2] - PASS_US)
 
 
-def trace(path, buckets, **document):
+def trace(path, buckets, step_us=900_000, **document):
     events = []
     for step in range(STEPS):
-        at = step * 1_000_000
-        events += [slice_of("user_annotation", f"ProfilerStep#{step}", at, at + 900_000, 1)]
+        at = step * (step_us + 100)
+        events += [slice_of("user_annotation", f"ProfilerStep#{step}", at, at + step_us, 1)]
         events += [slice_of("cpu_op", NODE, at + 1000, at + 1000 + PASS_US, 2)]
         for asked, start, end, size in buckets:
             events += send("all_reduce", at + 1000 + asked, at + 1000 + start, at + 1000 + end, size // 4)
@@ -99,6 +99,18 @@ def test_the_recorded_cap_and_the_size_to_try(tmp_path):
     assert "bucket_cap_mb=2, 1 for the first bucket; its reducer made 31 buckets of 1.05 to 2.10 MB, in the" in notes
     notes = " | ".join(tg.open(str(path)).ask("bucket_sizes", cap_mb="0.5,1").notes)
     assert "none of these sizes saves 2 % of the backward pass" in notes
+
+
+def test_a_finding_has_the_recorded_cap_and_the_one_to_try(tmp_path):
+    """As above: of 0.5, 1, 4 and 8 MiB it is 4."""
+    recorded = simulate(2 * MIB, 60 * MIB, 4000, 400, first=MIB)
+    path = trace(tmp_path / "t.json", recorded, step_us=160_000, parallel=said(2))
+    found = {row["cause"]: row["advice"] for row in tg.open(str(path)).ask("findings")}
+    advice = found["communication-not-overlapped"]
+    assert "To try: bucket_cap_mb=4 (44." in advice and "Now: bucket_cap_mb=2, first_bucket_cap_mb=1." in advice
+    path = trace(tmp_path / "n.json", recorded, step_us=160_000)
+    found = {row["cause"]: row["advice"] for row in tg.open(str(path)).ask("findings")}
+    assert "bucket_cap_mb=" not in found["communication-not-overlapped"]
 
 
 @pytest.mark.parametrize("cap", [-1, 0, 1e9, "x", None, [25], {"a": 1}])

@@ -99,9 +99,14 @@ def test_twice_as_slow_doubles_times_alone(engine, content):
     with Written(engine, ranks, 1, plain=True) as a, Written(engine, traces.slowed(ranks), 1, plain=True) as b:
         doubled = [
             (q, [{k: 2 * v if k.endswith("_ns") and v is not None else v for k, v in r.items()} for r in rows])
-            for q, rows in answers(a)
+            for q, rows in answers(a, is_below_fixed)
         ]
-        assert_same(doubled, answers(b))
+        assert_same(doubled, answers(b, is_below_fixed))
+
+
+def is_below_fixed(question, column):
+    """Kernels shorter than 10 us are fewer where all are longer."""
+    return question == "steps" and column == "short_kernels"
 
 
 def twice(rank):

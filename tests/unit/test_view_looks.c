@@ -231,6 +231,43 @@ static void two_windows_are_each_what_they_are_alone(void **state) {
   close_scene(&s);
 }
 
+/* Of a window of 1000 ns: device work 300 to 700 and, on another stream, 500 to 900; operators 100 to 400 (one inside
+ * another), and on another thread 350 to 600. So the device works for 600 ns, both streams for 200; operators are on
+ * for 500 ns, of which 300 beside device work, and on both threads for 50. */
+static void a_selection_shows_what_works_at_once(void **state) {
+  (void)state;
+  static const char *const notes[] = {
+      "a device works for 60.0 % of it: beside operators of the host 30.0 %, two streams at once 20.0 %",
+      "operators run for 50.0 % of it: on two threads at once 5.0 %"};
+  for (int without_device = 0; without_device < 2; without_device++) {
+    struct mini *const m = mini_new();
+    const uint32_t main_thread = mini_thread(m, 1, 10), other = mini_thread(m, 1, 11);
+    mini_slice(m, main_thread, "python_function", "train.py(1): train", 0, 2000);
+    mini_slice(m, main_thread, "cpu_op", "aten::linear", 100, 300);
+    mini_slice(m, main_thread, "cpu_op", "aten::mm", 150, 100);
+    mini_slice(m, other, "cpu_op", "aten::add", 350, 250);
+    if (!without_device) {
+      mini_slice(m, mini_stream(m, 0, 7), "kernel", "gemm", 300, 400);
+      mini_slice(m, mini_stream(m, 0, 8), "gpu_memcpy", "Memcpy HtoD", 500, 400);
+    }
+    struct tg__view *v;
+    struct tg__slice_classes classes;
+    struct tg_table *table;
+    struct tg_error e;
+    const struct tg__selection q = {.end_ns = 1000, .by = "name", .limit = 10};
+    struct tg__columns *const t = mini_finish(m);
+    assert_int_equal(tg__view_open(t, 1, &v, &e), TG_OK);
+    assert_true(tg__slice_classes_open(&classes, t));
+    assert_int_equal(tg__view_aggregate(v, &classes, &q, &table, &e), TG_OK);
+    assert_int_equal(table->note_count, 2);
+    assert_string_equal(table->notes[1], notes[without_device]);
+    tg__table_free(table);
+    tg__slice_classes_close(&classes);
+    tg__view_close(v);
+    mini_free(m);
+  }
+}
+
 static void without_memory_both_are_refused(void **state) {
   (void)state;
   struct scene s = open_scene(51);
@@ -262,6 +299,7 @@ int main(void) {
       cmocka_unit_test(a_selection_sums_up_what_all_slices_say),
       cmocka_unit_test(own_time_adds_up_whatever_the_groups),
       cmocka_unit_test(two_windows_are_each_what_they_are_alone),
+      cmocka_unit_test(a_selection_shows_what_works_at_once),
       cmocka_unit_test(without_memory_both_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

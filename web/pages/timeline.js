@@ -369,7 +369,7 @@ class TimelinePage {
     choice.value = by;
     return h(
         "div", {class: "table-tools"}, h("b", {}, quantity(end - start, "ns")),
-        h("span", {class: "muted"}, table.notes[0] ?? ""), h("label", {}, "by ", choice),
+        h("span", {class: "muted"}, table.notes.slice(0, 2).join("; ")), h("label", {}, "by ", choice),
         median ? h("button", {
           "aria-pressed": String(this.context.state.vs === "1"),
           title: "the step of middle length",

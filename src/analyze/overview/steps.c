@@ -16,8 +16,9 @@ enum {
 };
 
 /* What one step launched on devices. */
+enum { SHORT_KERNEL_NS = 10000 };
 struct launched {
-  int64_t first_ns, last_ns, count;
+  int64_t first_ns, last_ns, count, short_kernels;
   int64_t
       latest_end_ns; /* latest annotation end of this and all earlier steps: bounds the search among overlapping ones */
 };
@@ -210,6 +211,7 @@ static bool assign_to_steps(struct work *w, const struct tg__breakdown *b, uint3
     if (!l->count || from < l->first_ns) l->first_ns = from;
     if (!l->count || to > l->last_ns) l->last_ns = to;
     l->count++;
+    l->short_kernels += tg__slice_class(t, slice) == TG__CLASS_KERNEL && to - from < SHORT_KERNEL_NS;
     w->launched_total++;
     given = true;
   }
@@ -250,6 +252,7 @@ static void move_borders(const struct work *w, struct tg__breakdown *b) {
     if (w->launched[i].count && s->end_ns < w->launched[i].last_ns) s->end_ns = w->launched[i].last_ns;
     if (s->end_ns < s->start_ns) s->end_ns = s->start_ns;
     s->device_events = w->launched[i].count;
+    s->short_kernels = w->launched[i].short_kernels;
     before = s->end_ns;
   }
 }

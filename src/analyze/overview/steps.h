@@ -32,7 +32,7 @@ struct tg__step_cost {
    * and the rest. They add up to those parts. */
   int64_t compiled_ns, replayed_ns, eager_ns;
   int64_t computation_ns, communication_ns, overlap_ns, neither_ns; /* unions, not stripped of each other */
-  int64_t device_events;                                            /* kernels, copies and memsets it launched */
+  int64_t device_events, short_kernels; /* kernels, copies and memsets it launched; kernels shorter than 10 us */
   /* Of its thread, as our recorder writes them; TG_NULL_INT where they are not recorded. */
   int64_t thread_cpu_ns, core_wait_ns, preemptions; /* core_wait_ns: ready, and no core was free */
 };

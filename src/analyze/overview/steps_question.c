@@ -4,7 +4,7 @@
 
 #include "analyze/overview/steps.h"
 
-enum { VALUE_COUNT = 2 + TG__PART_COUNT + 14 };
+enum { VALUE_COUNT = 2 + TG__PART_COUNT + 15 };
 
 static void step_values(const struct tg__step_cost *s, bool has_code, int64_t v[VALUE_COUNT]) {
   size_t n = 0;
@@ -24,7 +24,8 @@ static void step_values(const struct tg__step_cost *s, bool has_code, int64_t v[
   v[n++] = s->preemptions;
   v[n++] = has_code ? s->compiled_ns : TG_NULL_INT;
   v[n++] = has_code ? s->replayed_ns : TG_NULL_INT;
-  v[n] = has_code ? s->eager_ns : TG_NULL_INT;
+  v[n++] = has_code ? s->eager_ns : TG_NULL_INT;
+  v[n] = s->short_kernels;
 }
 
 static void put_number(struct tg_table *out, int64_t number) {
