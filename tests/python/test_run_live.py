@@ -40,6 +40,7 @@ def live(tmp_path, tachograph_path):
         return subprocess.Popen(
             [tachograph_path, "run", "--live", *words], cwd=tmp_path, env=environment, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell ignores it in what it starts with &
         )  # fmt: skip
 
     yield start
