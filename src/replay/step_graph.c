@@ -59,8 +59,9 @@ unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id) {
   if (tg__str_contains(name, "_MultiProcessingDataLoaderIter")) flags |= TG__REPLAY_NAME_WORKERS;
   if (tg__str_eq(name, TG_STR("DataLoader batch")) || tg__str_has_prefix(name, "DataLoader batch of process "))
     flags |= TG__REPLAY_NAME_BATCH;
+  if (tg__name_is_collective_kernel(name)) flags |= TG__REPLAY_NAME_COLLECTIVE;
   g->has_loader |= flags & TG__REPLAY_NAME_WORKERS;
-  g->names[string_id] = (uint8_t)flags;
+  g->names[string_id] = (uint16_t)flags;
   return flags;
 }
 
@@ -202,7 +203,7 @@ static void mark_steps(struct tg__replay_graph *g) {
     const struct tg__step *const s = &g->t->steps[g->steps.steps[i].step];
     if (s->slice == TG_NONE) continue;
     const uint32_t name = g->t->slices.name[s->slice];
-    g->names[name] = (uint8_t)(tg__replay_name(g, name) | TG__REPLAY_NAME_STEP);
+    g->names[name] = (uint16_t)(tg__replay_name(g, name) | TG__REPLAY_NAME_STEP);
   }
 }
 
@@ -228,7 +229,7 @@ enum tg_err tg__replay_open(struct tg__replay_graph *g, const struct tg__columns
   if (g->steps.count < TG__REPLAY_LEAST_STEPS) return TG_OK;
   const size_t slices = g->slices.past - g->slices.first;
   if (slices >= TG_NONE / 4) return TG_MEMORY;
-  g->names = tg__alloc((size_t)tg__strings_count(t->strings) + 1);
+  g->names = tg__alloc(((size_t)tg__strings_count(t->strings) + 1) * sizeof *g->names);
   g->work_of = tg__realloc(NULL, (slices + 1) * sizeof *g->work_of);
   g->node_of = tg__realloc(NULL, (slices + 1) * sizeof *g->node_of);
   g->lane_of = tg__realloc(NULL, ((size_t)t->ranks[rank].track_count + 1) * sizeof *g->lane_of);

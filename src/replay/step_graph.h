@@ -60,7 +60,7 @@ struct tg__replay_graph {
   struct tg__breakdown steps;
   int64_t start_ns, end_ns; /* the window: all steps as the host sees them */
   struct tg__extent slices; /* of the rank */
-  uint8_t *names;           /* what a name means, by string id */
+  uint16_t *names;          /* what a name means, by string id */
   struct tg__replay_work *works;
   size_t work_count, work_cap;
   uint32_t *work_of; /* by slice of the rank, of a call: the last work it launched */
@@ -69,6 +69,7 @@ struct tg__replay_graph {
   size_t wait_count, wait_cap;
   struct tg__replay_batch *batches; /* of worker processes of a loader: step_batches.h */
   size_t batch_count, batch_cap;
+  int64_t batch_cpu_ns;    /* what a worker is on a core for a batch, mean; 0: not known */
   struct tg__map batch_of; /* slice → its place in batches */
   uint32_t *lane_of;       /* by track of the rank: the lane of a thread; TG_NONE: of none, as of streams */
   struct tg__replay_lane *lanes;
@@ -95,8 +96,9 @@ enum {
   TG__REPLAY_NAME_STREAM_SYNC = 8,
   TG__REPLAY_NAME_EVENT_SYNC = 16,
   TG__REPLAY_NAME_COPY = 32,
-  TG__REPLAY_NAME_WORKERS = 64, /* of the loader: waits for other processes */
-  TG__REPLAY_NAME_BATCH = 128,  /* of a worker: the batch that it makes, and the counter of its batches */
+  TG__REPLAY_NAME_WORKERS = 64,     /* of the loader: waits for other processes */
+  TG__REPLAY_NAME_BATCH = 128,      /* of a worker: the batch that it makes, and the counter of its batches */
+  TG__REPLAY_NAME_COLLECTIVE = 256, /* kernel */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }

@@ -2,7 +2,7 @@
  *
  * A driver takes about a thousand launches that have not begun. Behind that a launch returns when an older one begins:
  * the slow launches of a stream then have the same number of works before them, and that number is learned here. */
-#include "replay/step_graph.h"
+#include "replay/step_proof.h"
 
 enum {
   LEAST_DEPTH = 256, /* shorter queues are of slow launches that wait for something else */
@@ -26,18 +26,17 @@ static size_t depth_at(const struct tg__replay_graph *g, size_t first, size_t i)
   return i + 1 - low;
 }
 
-static bool duration_is_less(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__replay_graph *const g = ctx;
-  return g->t->slices.dur_ns[g->works[a].call] < g->t->slices.dur_ns[g->works[b].call];
-}
-
 /* What nine of ten launches of a stream take at least; 0: it has none. */
-static int64_t usual_launch_ns(struct tg__replay_graph *g, size_t first, size_t past, uint32_t *buffer) {
+static int64_t usual_launch_ns(struct tg__replay_graph *g, size_t first, size_t past) {
   size_t count = 0;
-  for (size_t i = first; i < past; i++)
-    if (is_launch_call(g, i)) buffer[count++] = (uint32_t)i;
-  if (count && !tg__sort_index(buffer, count, duration_is_less, g)) g->failed = true;
-  return count ? g->t->slices.dur_ns[g->works[buffer[count / 10]].call] : 0;
+  int64_t *const dur_ns = tg__alloc((past - first + 1) * sizeof *dur_ns), usual_ns = 0;
+  if (!dur_ns) g->failed = true;
+  for (size_t i = first; dur_ns && i < past; i++)
+    if (is_launch_call(g, i)) dur_ns[count++] = g->t->slices.dur_ns[g->works[i].call];
+  if (count) tg__replay_sort(dur_ns, count);
+  if (count) usual_ns = dur_ns[count / 10];
+  tg__free(dur_ns);
+  return usual_ns;
 }
 
 static bool is_full(const struct tg__replay_graph *g, size_t i, size_t depth, size_t largest, int64_t usual_ns) {
@@ -46,13 +45,13 @@ static bool is_full(const struct tg__replay_graph *g, size_t i, size_t depth, si
 
 /* A launch that found the queue full waits for the begin of the work that is `depth` before it. */
 static void add_queue_waits(struct tg__replay_graph *g, size_t first, size_t past, uint32_t *buffer) {
-  const int64_t usual_ns = usual_launch_ns(g, first, past, buffer);
   size_t largest = 0, slow = 0;
   for (size_t i = first; i < past; i++) {
     buffer[i - first] = is_launch_call(g, i) ? (uint32_t)depth_at(g, first, i) : 0;
     if (buffer[i - first] > largest) largest = buffer[i - first];
   }
   if (largest < LEAST_DEPTH) return;
+  const int64_t usual_ns = usual_launch_ns(g, first, past);
   for (size_t i = first; i < past; i++)
     slow += buffer[i - first] && is_full(g, i, buffer[i - first], largest, usual_ns);
   if (slow < LEAST_SLOW) return;

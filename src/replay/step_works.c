@@ -35,7 +35,7 @@ static void add_work(struct tg__replay_graph *g, uint32_t slice, uint32_t lane) 
     g->loose_works++;
   }
   w.step = tg__replay_step_at(g, w.launched_ns);
-  g->has_collectives |= tg__name_is_collective_kernel(tg__name(t, t->slices.name[slice]));
+  g->has_collectives |= (tg__replay_name(g, t->slices.name[slice]) & TG__REPLAY_NAME_COLLECTIVE) != 0;
   if (tg__grow(&g->works, &g->work_cap, g->work_count + 1, sizeof *g->works))
     g->works[g->work_count++] = w;
   else
