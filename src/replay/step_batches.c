@@ -1,7 +1,9 @@
 /* step_batches: which batch the loop takes in each call, which worker made it, and when it was asked for. */
 #include "replay/step_batches.h"
 
-enum { AHEAD_PER_WORKER = 2 /* torch's prefetch_factor, if a program sets none */ };
+/* AHEAD_PER_WORKER: torch's prefetch_factor, if a program sets none. most_cpu_us: of a batch, an hour. */
+enum { AHEAD_PER_WORKER = 2 };
+static const int64_t most_cpu_us = INT64_C(3600000000);
 
 struct seen { /* a counter */
   uint32_t name, slice, track;
@@ -12,7 +14,8 @@ struct search {
   struct tg__replay_graph *g;
   struct seen *seen; /* by worker, number, process, time */
   size_t count, cap;
-  int64_t ahead; /* a batch is asked for with the one so many before it; 0: not known */
+  int64_t cpu_us, with_cpu; /* of batches with the time on a core: its sum, their number */
+  int64_t ahead;            /* a batch is asked for with the one so many before it; 0: not known */
 };
 
 int64_t tg__replay_condition(const struct tg__replay_graph *g, const char *of, const char *name) {
@@ -44,14 +47,24 @@ static uint32_t slice_around(struct tg__replay_graph *g, uint32_t track, int64_t
   return TG_NONE;
 }
 
+static void add_cpu(struct search *s, uint32_t mark) {
+  const struct tg__columns *const t = s->g->t;
+  const int64_t us = tg__arg_int(t, t->marks.args[mark], TG__K_VALUE, -1);
+  if (!tg__str_eq(tg__name(t, t->marks.name[mark]), TG_STR("DataLoader batch CPU us"))) return;
+  if (us < 0 || us > most_cpu_us || s->cpu_us > INT64_MAX / 2000) return;
+  s->cpu_us += us;
+  s->with_cpu++;
+}
+
 static void gather_counters(struct search *s, uint32_t main) {
   struct tg__replay_graph *const g = s->g;
   const struct tg__columns *const t = g->t;
   TG__EACH (i, tg__rank_marks(t, g->rank)) {
     const uint32_t track = t->marks.track[i], name = t->marks.name[i];
     if (t->marks.ph[i] != 'C' || t->marks.ts_ns[i] == TG_NULL_INT || name == TG_NONE) continue;
-    if (!(tg__replay_name(g, name) & TG__REPLAY_NAME_BATCH)) continue;
     const bool is_taken = t->tracks[track].pid == t->tracks[main].pid;
+    if (!is_taken) add_cpu(s, i);
+    if (!(tg__replay_name(g, name) & TG__REPLAY_NAME_BATCH)) continue;
     const uint32_t slice =
         slice_around(g, track, t->marks.ts_ns[i], is_taken ? TG__REPLAY_NAME_WORKERS : TG__REPLAY_NAME_BATCH);
     const int64_t number = tg__arg_int(t, t->marks.args[i], TG__K_VALUE, -1);
@@ -168,6 +181,7 @@ void tg__replay_find_batches(struct tg__replay_graph *g, uint32_t main) {
     map_batches(g);
   }
   if (!g->failed) find_asked(&s);
+  if (s.with_cpu) g->batch_cpu_ns = 1000 * (s.cpu_us / s.with_cpu);
   tg__free(s.seen);
 }
 

@@ -2,7 +2,7 @@
  *
  * The recorder puts the range "DataLoader batch" around each batch in its worker, and a counter with the batch's number
  * into that range and into the call with which the loop takes it. The counter's name has the worker's process, so
- * batches of several loaders differ. */
+ * batches of several loaders differ. Another counter has the time that the worker was on a core. */
 #ifndef TG_STEP_BATCHES_H
 #define TG_STEP_BATCHES_H
 

@@ -102,8 +102,9 @@ static void add_worker(struct tg__replay_graph *g, struct tg__replay_loader *l, 
   g->lanes[lane].past = (uint32_t)g->node_count;
 }
 
-/* The CPU time of the steps' thread over the cores of the machine: no number of workers makes steps shorter. */
-static int64_t least_of_steps(const struct tg__replay_graph *g) {
+/* The CPU time of the steps' thread, and of workers that there are already, over the cores of the machine: no number of
+ * workers makes steps shorter. */
+static int64_t least_of_steps(const struct tg__replay_graph *g, const struct tg__replay_loader *l) {
   const int64_t cores = tg__replay_condition(g, NULL, "cpu_cores");
   int64_t sum_ns = 0;
   if (!cores || !g->steps.count) return 0;
@@ -113,6 +114,7 @@ static int64_t least_of_steps(const struct tg__replay_graph *g) {
     if (s->thread_cpu_ns == TG_NULL_INT) return 0;
     sum_ns += s->thread_cpu_ns < own_ns ? s->thread_cpu_ns : own_ns;
   }
+  for (size_t i = 0; i < l->count; i++) sum_ns += l->fetches[i].has_worker ? g->batch_cpu_ns : 0;
   return sum_ns / cores / (int64_t)g->steps.count;
 }
 
@@ -123,9 +125,9 @@ void tg__replay_add_loader(struct tg__replay_graph *g, const struct tg__replay_c
   *l = (struct tg__replay_loader){.workers = workers,
                                   .ahead = (ahead && ahead < MOST_AHEAD ? (size_t)ahead : AHEAD_PER_WORKER) * workers};
   if (g->end_ns - g->start_ns > INT64_MAX / (4 * MOST_ROUNDS)) return; /* sums over the passes would not fit */
-  l->least_ns = least_of_steps(g);
   find_fetches(g, change, l);
   find_usual(g, l);
+  l->least_ns = least_of_steps(g, l);
   for (size_t k = 0; k < workers && k < l->count && !g->failed; k++) add_worker(g, l, k);
   for (size_t i = 0; i < l->count && !g->failed; i++) {
     const struct tg__replay_fetch *const f = &l->fetches[i];

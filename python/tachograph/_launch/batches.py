@@ -1,6 +1,6 @@
 """Marks the batches of a DataLoader with worker processes: a range around each in the worker that makes it, and in both
-processes a counter with its number, named after the worker. So a reader knows which batch the loop waits for, and how
-long its worker took. While a recording runs, two functions and an attribute of torch are replaced; a worker that is
+processes a counter with its number, named after the worker; the worker also counts the time on a core. So a reader
+knows which batch the loop waits for, and how long its worker took. While a recording runs, two functions and an attribute of torch are replaced; a worker that is
 forked meanwhile keeps what it inherits, and one that is spawned has a recording of its own."""
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from .notice import notice
 
-LABEL = "DataLoader batch"
+LABEL, CPU = "DataLoader batch", "DataLoader batch CPU us"
 FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 WORKER_LOOP = "_worker_loop"  # of torch: it has the number of the batch in `idx`
 
@@ -32,10 +33,12 @@ def _marked(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
         if not isinstance(number, int):
             return original(fetcher, index)
         begin(LABEL)
+        since_ns = time.thread_time_ns()
         counter(counter_of(os.getpid()), number)
         try:
             return original(fetcher, index)
         finally:
+            counter(CPU, (time.thread_time_ns() - since_ns) // 1000)
             end()
 
     return fetch
