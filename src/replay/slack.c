@@ -209,7 +209,7 @@ static enum tg_err answer_slack(const struct tg__columns *t, uint32_t rank, enum
   struct rows r = {.by = by};
   struct tg__step_proof p = {0};
   enum tg_err err = tg__replay_open(&r.g, t, rank);
-  if (!err) err = tg__prove_steps(&p, &r.g);
+  if (!err) err = tg__prove_steps(&p, &r.g, NULL, NULL);
   if (!err && *p.why_not) {
     if (!*why->text) tg__fail(why, TG_NO_DATA, -1, "no model of the steps: %s; %s", p.why_not, p.help);
     tg__table_note(out, "No model of %s: %s. To get one, %s.", t->rank_count > 1 ? "a rank" : "the steps", p.why_not,

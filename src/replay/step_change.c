@@ -1,6 +1,7 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
 #include "replay/step_change.h"
 #include "replay/step_loader.h"
+#include "replay/step_ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -128,9 +129,13 @@ static bool leaves_something(const struct changed *c) {
 
 /* ---- the saving ------------------------------------------------------------------------------- */
 
+static void work_out_saved(const struct changed *c) {
+  for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
+}
+
 static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
   if (!tg__replay_run_steps(c->g, &c->loader, c->dur_ns, c->is_gone, x, c->after_ns)) return false;
-  for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
+  work_out_saved(c);
   return true;
 }
 
@@ -143,40 +148,47 @@ static bool see_changed(const struct changed *c, const struct tg__replay_times *
   return !see || see(ctx, &seen);
 }
 
+/* Applies the changes to the recorded durations. false on no memory. */
+static bool apply_all(struct changed *c, const struct tg__replay_change *changes, size_t count,
+                      struct tg__saving *out) {
+  bool *const has_first = tg__alloc(c->g->steps.count + 1);
+  if (!has_first) return false;
+  for (size_t i = 0; i < c->g->node_count; i++) c->dur_ns[i] = c->g->nodes[i].dur_ns;
+  for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
+  if (!leaves_something(c) && !*out->why_not) {
+    snprintf(out->why_not, sizeof out->why_not, "the change removes all that the steps consist of");
+    snprintf(out->help, sizeof out->help, "select less");
+  }
+  tg__free(has_first);
+  return true;
+}
+
+/* The range holds both. */
+static bool widen(const struct changed *c, struct tg__saving *out) {
+  struct tg__saving other;
+  if (!tg__replay_draw(c->saved, c->g->steps.count, &other)) return false;
+  out->low_ns = fmin(out->low_ns, other.low_ns);
+  out->high_ns = fmax(out->high_ns, other.high_ns);
+  return true;
+}
+
 static bool work_out_saving(struct changed *c, const struct tg__replay_change *changes, size_t count,
                             struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
   const struct tg__replay_graph *const g = c->g;
   struct tg__replay_times x;
-  struct tg__saving other;
-  bool *const has_first = tg__alloc(g->steps.count + 1);
-  bool ok = has_first && tg__replay_times_open(&x, g->node_count, false);
-  if (!ok) {
-    tg__free(has_first);
-    return false;
-  }
-  for (size_t i = 0; i < g->node_count; i++) c->dur_ns[i] = g->nodes[i].dur_ns;
-  for (size_t i = 0; i < count; i++) out->slices += apply(c, &changes[i], has_first);
-  if (!leaves_something(c)) {
-    snprintf(out->why_not, sizeof out->why_not, "the change removes all that the steps consist of");
-    snprintf(out->help, sizeof out->help, "select less");
-  }
+  if (!apply_all(c, changes, count, out) || !tg__replay_times_open(&x, g->node_count, false)) return false;
   x.late_ns = c->late_ns;
-  ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out) && see_changed(c, &x, out, see, ctx);
+  bool ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out) && see_changed(c, &x, out, see, ctx);
   scale_unexplained(c);
-  ok = ok && run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, &other);
-  if (ok) { /* the range holds both */
-    out->low_ns = fmin(out->low_ns, other.low_ns);
-    out->high_ns = fmax(out->high_ns, other.high_ns);
-  }
+  ok = ok && run_changed(c, &x) && widen(c, out);
   tg__replay_times_close(&x);
-  tg__free(has_first);
   return ok;
 }
 
 /* The steps without a change; then the graph gets the nodes of the changed ones. */
 static bool run_unchanged(struct changed *c, const struct tg__replay_change *changes, size_t count) {
   struct tg__replay_times x;
-  if (!c->before_ns || !tg__replay_times_open(&x, c->g->node_count, false)) return false;
+  if (!tg__replay_times_open(&x, c->g->node_count, false)) return false;
   tg__replay_run(c->g, NULL, NULL, &x);
   tg__replay_step_times(c->g, &x, c->before_ns);
   tg__replay_times_close(&x);
@@ -185,16 +197,30 @@ static bool run_unchanged(struct changed *c, const struct tg__replay_change *cha
   return !c->g->failed && tg__replay_mean_steps(c->g, &c->loader, c->before_ns);
 }
 
+/* What belongs to the rank, beside the arrays by node. false on no memory; free_rank either way. */
+static bool alloc_rank(struct changed *c, struct tg__replay_graph *g) {
+  const size_t steps = g->steps.count + 1, slices = (size_t)(g->slices.past - g->slices.first) + 1;
+  *c = (struct changed){.g = g,
+                        .marks = tg__alloc(slices),
+                        .is_removed = tg__alloc(slices * sizeof *c->is_removed),
+                        .before_ns = tg__alloc(steps * sizeof *c->before_ns),
+                        .after_ns = tg__alloc(steps * sizeof *c->after_ns),
+                        .saved = tg__alloc(steps * sizeof *c->saved)};
+  return c->marks && c->is_removed && c->before_ns && c->after_ns && c->saved;
+}
+
+static void free_rank(struct changed *c) {
+  tg__free(c->marks);
+  tg__free(c->is_removed);
+  tg__free(c->before_ns);
+  tg__free(c->after_ns);
+  tg__free(c->saved);
+}
+
 static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay_change *changes, size_t count,
                              struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
-  const size_t steps = g->steps.count + 1, slices = (size_t)(g->slices.past - g->slices.first) + 1;
-  struct changed c = {.g = g,
-                      .marks = tg__alloc(slices),
-                      .is_removed = tg__alloc(slices * sizeof *c.is_removed),
-                      .before_ns = tg__alloc(steps * sizeof *c.before_ns),
-                      .after_ns = tg__alloc(steps * sizeof *c.after_ns),
-                      .saved = tg__alloc(steps * sizeof *c.saved)};
-  bool ok = c.marks && c.is_removed && c.after_ns && c.saved && run_unchanged(&c, changes, count);
+  struct changed c;
+  bool ok = alloc_rank(&c, g) && run_unchanged(&c, changes, count);
   if (c.loader.is_unknown) {
     snprintf(out->why_not, sizeof out->why_not,
              "for most batches of the steps the recording does not have how long a worker took");
@@ -205,14 +231,10 @@ static enum tg_err save_with(struct tg__replay_graph *g, const struct tg__replay
   c.late_ns = tg__alloc((g->node_count + 1) * sizeof *c.late_ns);
   ok = ok && c.dur_ns && c.is_gone && c.late_ns && work_out_saving(&c, changes, count, out, see, ctx);
   tg__replay_loader_close(&c.loader);
-  tg__free(c.marks);
   tg__free(c.dur_ns);
   tg__free(c.is_gone);
-  tg__free(c.is_removed);
   tg__free(c.late_ns);
-  tg__free(c.before_ns);
-  tg__free(c.after_ns);
-  tg__free(c.saved);
+  free_rank(&c);
   return ok ? TG_OK : TG_MEMORY;
 }
 
@@ -222,7 +244,7 @@ enum tg_err tg__replay_change(const struct tg__columns *t, uint32_t rank, const 
   struct tg__step_proof p = {0};
   *out = (struct tg__saving){0};
   enum tg_err err = tg__replay_open(&g, t, rank);
-  if (!err) err = tg__prove_steps(&p, &g);
+  if (!err) err = tg__prove_steps(&p, &g, NULL, NULL);
   out->steps = p.steps;
   out->step_ns = p.recorded_median_ns;
   snprintf(out->why_not, sizeof out->why_not, "%s", p.why_not);
@@ -230,5 +252,101 @@ enum tg_err tg__replay_change(const struct tg__columns *t, uint32_t rank, const 
   if (!err && !*p.why_not) err = save_with(&g, changes, count, out, see, ctx);
   tg__step_proof_close(&p);
   tg__replay_close(&g);
+  return err;
+}
+
+/* ---- all ranks ------------------------------------------------------------------------------- */
+
+struct changed_job {
+  struct tg__replay_job j;
+  struct changed *ranks;
+  int64_t *dur_ns, *late_ns; /* by node of all ranks */
+  bool *is_gone;
+  struct tg__replay_times x;
+};
+
+static bool open_changed(struct changed_job *q) {
+  const size_t nodes = q->j.all.node_count + 1;
+  q->ranks = tg__alloc(((size_t)q->j.count + 1) * sizeof *q->ranks);
+  q->dur_ns = tg__alloc(nodes * sizeof *q->dur_ns);
+  q->late_ns = tg__alloc(nodes * sizeof *q->late_ns);
+  q->is_gone = tg__alloc(nodes * sizeof *q->is_gone);
+  if (!q->ranks || !q->dur_ns || !q->late_ns || !q->is_gone || !tg__replay_times_open(&q->x, nodes, false))
+    return false;
+  for (uint32_t r = 0; r < q->j.count; r++) {
+    if (!alloc_rank(&q->ranks[r], &q->j.graphs[r])) return false;
+    q->ranks[r].dur_ns = q->dur_ns + q->j.first[r];
+    q->ranks[r].late_ns = q->late_ns + q->j.first[r];
+    q->ranks[r].is_gone = q->is_gone + q->j.first[r];
+  }
+  return true;
+}
+
+static void close_changed(struct changed_job *q) {
+  for (uint32_t r = 0; q->ranks && r < q->j.count; r++) free_rank(&q->ranks[r]);
+  tg__free(q->ranks);
+  tg__free(q->dur_ns);
+  tg__free(q->late_ns);
+  tg__free(q->is_gone);
+  tg__replay_times_close(&q->x);
+  tg__replay_job_close(&q->j);
+}
+
+/* One pass over all ranks; of each that has a model, what it saves. */
+static void run_job(struct changed_job *q) {
+  q->x.late_ns = q->late_ns;
+  tg__replay_job_run(&q->j, q->dur_ns, q->is_gone, &q->x);
+  for (uint32_t r = 0; r < q->j.count; r++) {
+    const struct changed *const c = &q->ranks[r];
+    if (!c->g->node_count) continue;
+    const struct tg__replay_times own = tg__replay_job_times(&q->j, r, &q->x);
+    tg__replay_step_times(c->g, &own, c->after_ns);
+    work_out_saved(c);
+  }
+}
+
+static void run_job_unchanged(struct changed_job *q) {
+  for (size_t i = 0; i < q->j.all.node_count; i++) q->dur_ns[i] = q->j.all.nodes[i].dur_ns;
+  run_job(q);
+  for (uint32_t r = 0; r < q->j.count; r++)
+    memcpy(q->ranks[r].before_ns, q->ranks[r].after_ns, q->ranks[r].g->steps.count * sizeof *q->ranks[r].before_ns);
+}
+
+static bool save_job(struct changed_job *q, const struct tg__replay_change *changes, size_t count, uint32_t only,
+                     struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
+  bool ok = open_changed(q);
+  if (ok) run_job_unchanged(q);
+  for (uint32_t r = 0; ok && r < q->j.count; r++)
+    ok = !q->ranks[r].g->node_count ||
+         apply_all(&q->ranks[r], changes, only == TG_NONE || only == r ? count : 0, &out[r]);
+  if (ok) run_job(q);
+  for (uint32_t r = 0; ok && r < q->j.count; r++) {
+    struct changed *const c = &q->ranks[r];
+    if (!c->g->node_count) continue;
+    const struct tg__replay_times own = tg__replay_job_times(&q->j, r, &q->x);
+    ok = tg__replay_draw(c->saved, c->g->steps.count, &out[r]) && see_changed(c, &own, &out[r], see, ctx);
+    scale_unexplained(c);
+  }
+  if (ok) run_job(q);
+  for (uint32_t r = 0; ok && r < q->j.count; r++) ok = !q->ranks[r].g->node_count || widen(&q->ranks[r], &out[r]);
+  return ok;
+}
+
+enum tg_err tg__replay_change_ranks(const struct tg__columns *t, const struct tg__replay_change *changes, size_t count,
+                                    uint32_t only, struct tg__saving *out, tg__see_changed_fn *see, void *ctx,
+                                    struct tg_table *notes) {
+  struct changed_job q = {0};
+  enum tg_err err = tg__replay_job_open(&q.j, t);
+  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
+    struct tg__step_proof p = {0};
+    err = tg__replay_job_prove(&p, &q.j, r);
+    out[r] = (struct tg__saving){.steps = p.steps, .step_ns = p.recorded_median_ns};
+    snprintf(out[r].why_not, sizeof out[r].why_not, "%s", p.why_not);
+    snprintf(out[r].help, sizeof out[r].help, "%s", p.help);
+    tg__step_proof_close(&p);
+  }
+  if (!err && !save_job(&q, changes, count, only, out, see, ctx)) err = TG_MEMORY;
+  if (!err) tg__replay_job_note(&q.j, notes);
+  close_changed(&q);
   return err;
 }

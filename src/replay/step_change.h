@@ -20,6 +20,12 @@ typedef bool tg__see_changed_fn(void *ctx, const struct tg__changed_steps *c);
 enum tg_err tg__replay_change(const struct tg__columns *t, uint32_t rank, const struct tg__replay_change *changes,
                               size_t count, struct tg__saving *out, tg__see_changed_fn *see, void *ctx);
 
+/* The same for all ranks, which wait for each other in their collectives: a change applies to `only`,
+ * or to each of them (TG_NONE). out: by rank. notes gets what of other ranks is in it. */
+enum tg_err tg__replay_change_ranks(const struct tg__columns *t, const struct tg__replay_change *changes, size_t count,
+                                    uint32_t only, struct tg__saving *out, tg__see_changed_fn *see, void *ctx,
+                                    struct tg_table *notes);
+
 /* step_events.c: when each event of the steps happens with the change. */
 enum tg__placed_state { TG__PLACED_OUTSIDE, TG__PLACED_REMOVED, TG__PLACED_KEPT }; /* OUTSIDE: of no modelled step */
 struct tg__placed {

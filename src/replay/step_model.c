@@ -1,5 +1,5 @@
 /* step_model: the question step_model. */
-#include "replay/step_proof.h"
+#include "replay/step_ranks.h"
 
 #include <math.h>
 
@@ -125,21 +125,40 @@ static void put_resource_rows(struct tg_table *out, const struct tg__replay_grap
   }
 }
 
+static void put_rows(struct tg_table *out, const struct tg__replay_graph *g, const struct tg__step_proof *p,
+                     enum by by) {
+  if (by == BY_RANK) put_rank_row(out, g, p);
+  if (by == BY_STEP) put_step_rows(out, g, p);
+  if (by == BY_RESOURCE) put_resource_rows(out, g, p);
+  if (by != BY_RANK && !p->usage)
+    tg__table_note(out, "No model of %s: %s. To get one, %s.", g->t->rank_count > 1 ? "a rank" : "the steps",
+                   p->why_not, p->help);
+}
+
 static enum tg_err answer_step_model(const struct tg__columns *t, uint32_t rank, enum by by, struct tg_table *out) {
   struct tg__replay_graph g;
   struct tg__step_proof p = {0};
   enum tg_err err = tg__replay_open(&g, t, rank);
-  if (!err) err = tg__prove_steps(&p, &g);
-  if (!err && by == BY_RANK) put_rank_row(out, &g, &p);
-  if (!err && by == BY_STEP) put_step_rows(out, &g, &p);
-  if (!err && by == BY_RESOURCE) put_resource_rows(out, &g, &p);
-  if (!err && by != BY_RANK && !p.usage)
-    tg__table_note(out, "No model of %s: %s. To get one, %s.", t->rank_count > 1 ? "a rank" : "the steps", p.why_not,
-                   p.help);
+  if (!err) err = tg__prove_steps(&p, &g, NULL, NULL);
+  if (!err) put_rows(out, &g, &p, by);
   if (!err && g.has_collectives && t->ranks[rank].world_size > 1)
     tg__table_note(out, "Collectives keep their recorded length: the model takes the other ranks as they were.");
   tg__step_proof_close(&p);
   tg__replay_close(&g);
+  return err;
+}
+
+static enum tg_err answer_all_ranks(const struct tg__columns *t, enum by by, struct tg_table *out) {
+  struct tg__replay_job j;
+  enum tg_err err = tg__replay_job_open(&j, t);
+  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
+    struct tg__step_proof p = {0};
+    err = tg__replay_job_prove(&p, &j, r);
+    if (!err) put_rows(out, &j.graphs[r], &p, by);
+    tg__step_proof_close(&p);
+  }
+  if (!err) tg__replay_job_note(&j, out);
+  tg__replay_job_close(&j);
   return err;
 }
 
@@ -148,10 +167,11 @@ enum tg_err tg__answer_step_model(const struct tg__columns *t, const struct tg__
   static const char *const bys[] = {"rank", "step", "resource"};
   size_t by;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
-  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    if (!tg__ask_has_rank(a, r)) continue;
-    err = answer_step_model(t, r, (enum by)by, out);
-    if (err) return tg__no_memory(e, "building the model of the steps");
-  }
-  return err;
+  if (err) return err;
+  if (a->rank == TG_NONE && t->rank_count > 1)
+    err = answer_all_ranks(t, (enum by)by, out);
+  else
+    for (uint32_t r = 0; !err && r < t->rank_count; r++)
+      if (tg__ask_has_rank(a, r)) err = answer_step_model(t, r, (enum by)by, out);
+  return err ? tg__no_memory(e, "building the model of the steps") : TG_OK;
 }

@@ -224,19 +224,22 @@ static bool refuse_by_steps(struct tg__step_proof *p, const struct tg__replay_gr
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_graph *g) {
+static enum tg_err run_twice(struct tg__step_proof *p, const struct tg__replay_graph *g, const int64_t *self_ns,
+                             const int64_t *half_ns) {
   struct tg__replay_times x = {0};
   int64_t *const dur_ns = tg__alloc((g->node_count + 1) * sizeof *dur_ns);
   enum tg_err err = TG_MEMORY;
   if (!dur_ns || !tg__replay_times_open(&x, g->node_count, true)) goto done;
   tg__replay_recorded(g, &x);
   tg__replay_step_times(g, &x, p->recorded_ns);
+  x.held_ns = self_ns;
   tg__replay_run(g, NULL, NULL, &x);
   tg__replay_step_times(g, &x, p->replayed_ns);
   follow_path(p, g, &x);
   if (!tg__replay_median(p->recorded_ns, p->steps, &p->recorded_median_ns) ||
       !tg__replay_swap_halves(g, p->recorded_ns, p->recorded_median_ns, dur_ns, &p->unmatched_pct))
     goto done;
+  x.held_ns = half_ns;
   tg__replay_run(g, dur_ns, NULL, &x);
   tg__replay_step_times(g, &x, p->predicted_ns);
   if (!compare_steps(p)) goto done;
@@ -251,7 +254,8 @@ done:
   return err;
 }
 
-enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g) {
+enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g, const int64_t *self_ns,
+                            const int64_t *half_ns) {
   const size_t n = g->steps.count;
   *p = (struct tg__step_proof){.steps = n};
   if (refuse_by_steps(p, g) || refuse_by_parts(p, g)) return TG_OK;
@@ -260,7 +264,7 @@ enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_gr
   p->predicted_ns = tg__alloc((n + 1) * sizeof *p->predicted_ns);
   p->usage = tg__alloc((g->lane_count + 1) * sizeof *p->usage);
   if (!p->recorded_ns || !p->replayed_ns || !p->predicted_ns || !p->usage) return TG_MEMORY;
-  const enum tg_err err = run_twice(p, g);
+  const enum tg_err err = run_twice(p, g, self_ns, half_ns);
   if (!err) refuse_by_figures(p, g);
   return err;
 }

@@ -33,8 +33,10 @@ struct tg__step_proof {
       unmatched_pct;
   char why_not[200], help[200]; /* "" where it is proven */
 };
-/* p is to be closed either way. TG_OK or TG_MEMORY. */
-enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g);
+/* self_ns, half_ns: by node, not before these, as recorded and in the predicted steps; NULL = nothing is held. p is to
+ * be closed either way. TG_OK or TG_MEMORY. */
+enum tg_err tg__prove_steps(struct tg__step_proof *p, const struct tg__replay_graph *g, const int64_t *self_ns,
+                            const int64_t *half_ns);
 void tg__step_proof_close(struct tg__step_proof *p);
 
 /* A step that is long once in a while has calls that no other has, and more time than all others together. */

@@ -69,7 +69,7 @@ enum tg_err tg__replay_model_open(const struct tg__columns *t, uint32_t rank, st
   struct tg__replay_model *const m = *out = tg__alloc(sizeof *m);
   if (!m) return TG_MEMORY;
   enum tg_err err = tg__replay_open(&m->g, t, rank);
-  if (!err) err = tg__prove_steps(&p, &m->g);
+  if (!err) err = tg__prove_steps(&p, &m->g, NULL, NULL);
   snprintf(m->why_not, sizeof m->why_not, "%s", p.why_not);
   tg__step_proof_close(&p);
   if (!err && !*m->why_not && !open_runs(m)) err = TG_MEMORY;

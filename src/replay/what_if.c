@@ -296,8 +296,10 @@ static void put_placed(const struct answer *a, const struct tg__changed_steps *c
 }
 
 static bool put_changed(void *ctx, const struct tg__changed_steps *c) {
-  const struct answer *const a = ctx;
+  struct answer own = *(const struct answer *)ctx;
+  const struct answer *const a = &own;
   struct tg__placed placed;
+  own.rank = c->g->rank;
   if (a->by == BY_RANK || (a->has_change && !c->selected)) return true;
   if (a->by == BY_STEP) {
     put_steps(a, c);
@@ -309,17 +311,51 @@ static bool put_changed(void *ctx, const struct tg__changed_steps *c) {
   return true;
 }
 
+static void put_result(const struct answer *a, const struct tg__saving *saving) {
+  if (a->by == BY_RANK) put_saving(a, saving);
+  if (a->by != BY_RANK && *saving->why_not)
+    tg__table_note(a->out, "No prediction of %s: %s. To get one, %s.", a->t->rank_count > 1 ? "a rank" : "the steps",
+                   saving->why_not, saving->help);
+  if (a->has_change && !*saving->why_not && !saving->slices)
+    tg__table_note(a->out, "Nothing in the steps is selected, so nothing changes.");
+}
+
 static enum tg_err answer_rank(struct answer *a, const struct tg__replay_change *changes, size_t count) {
   struct tg__saving saving;
   const enum tg_err err = tg__replay_change(a->t, a->rank, changes, count, &saving, put_changed, a);
-  if (err) return err;
-  if (a->by == BY_RANK) put_saving(a, &saving);
-  if (a->by != BY_RANK && *saving.why_not)
-    tg__table_note(a->out, "No prediction of %s: %s. To get one, %s.", a->t->rank_count > 1 ? "a rank" : "the steps",
-                   saving.why_not, saving.help);
-  if (count && !*saving.why_not && !saving.slices)
-    tg__table_note(a->out, "Nothing in the steps is selected, so nothing changes.");
-  return TG_OK;
+  if (!err) put_result(a, &saving);
+  return err;
+}
+
+static enum tg_err answer_all_ranks(struct answer *a, const struct tg__replay_change *changes, size_t count,
+                                    uint32_t only) {
+  struct tg__saving *const savings = tg__alloc(((size_t)a->t->rank_count + 1) * sizeof *savings);
+  enum tg_err err = savings ? TG_OK : TG_MEMORY;
+  if (!err) err = tg__replay_change_ranks(a->t, changes, count, only, savings, put_changed, a, a->out);
+  for (a->rank = 0; !err && a->rank < a->t->rank_count; a->rank++) put_result(a, &savings[a->rank]);
+  tg__free(savings);
+  return err;
+}
+
+/* The rank that the change is on; TG_NONE: all. */
+static enum tg_err read_only(const struct tg__columns *t, const struct tg__ask *a, uint32_t *only, struct tg_error *e) {
+  int64_t number;
+  if (strcmp(tg__ask_arg(a, "on_rank"), "all") == 0) return TG_OK;
+  const enum tg_err err = tg__ask_integer(a, "on_rank", &number, e);
+  for (uint32_t r = 0; !err && r < t->rank_count; r++)
+    if (tg__rank_number(t, r) == number) *only = r;
+  if (!err && (*only == TG_NONE || a->rank != TG_NONE || t->rank_count < 2))
+    return tg__fail(e, TG_USAGE, -1,
+                    "what_if: on_rank= is the number of a rank, of several in the trace, without rank=");
+  return err;
+}
+
+/* Workers of a loader are a matter of one rank. */
+static bool is_of_all(const struct tg__columns *t, const struct tg__ask *a, const struct tg__replay_change *changes,
+                      size_t count) {
+  bool has_workers = false;
+  for (size_t i = 0; i < count; i++) has_workers |= changes[i].kind == TG__CHANGE_WORKERS;
+  return a->rank == TG_NONE && t->rank_count > 1 && !has_workers;
 }
 
 enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask *a, struct tg_table *out,
@@ -328,17 +364,24 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
   struct selected selected[TG__CHANGE_KINDS] = {{0}};
   struct tg__replay_change changes[TG__CHANGE_KINDS];
   size_t count = 0, by = BY_RANK;
+  uint32_t only = TG_NONE;
   enum tg_err err = tg__ask_choice(a, "by", bys, sizeof bys / sizeof *bys, &by, e);
+  if (!err) err = read_only(t, a, &only, e);
   if (!err) err = read_changes(t, a, selected, changes, &count, e);
   if (!err && !count)
     tg__table_note(out,
                    "Nothing changes: say what does with remove=, scale=, move_off=, overlap=, add= or batch=, each an "
                    "expression over name and category, as in remove='name ~ \"print\"', or with workers=4.");
-  for (uint32_t r = 0; !err && r < t->rank_count; r++) {
-    struct answer of_rank = {t, out, r, (enum by)by, count > 0};
-    if (!tg__ask_has_rank(a, r)) continue;
-    err = answer_rank(&of_rank, changes, count);
+  struct answer answer = {t, out, 0, (enum by)by, count > 0};
+  if (!err && is_of_all(t, a, changes, count)) {
+    err = answer_all_ranks(&answer, changes, count, only);
     if (err) tg__no_memory(e, "replaying the steps");
+  } else {
+    for (; !err && answer.rank < t->rank_count; answer.rank++) {
+      if (!tg__ask_has_rank(a, answer.rank)) continue;
+      err = answer_rank(&answer, changes, count);
+      if (err) tg__no_memory(e, "replaying the steps");
+    }
   }
   for (int k = 0; k < TG__CHANGE_KINDS; k++) forget_names(&selected[k]);
   return err;
