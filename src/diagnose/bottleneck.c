@@ -14,12 +14,10 @@ struct division {
 
 /* Waiting between operators, as the samples show it. */
 static int64_t sampled_waits(struct tg__facts *f) {
-  struct tg__spans bare = tg__bare_spans(f);
   struct tg__sampled seen;
-  tg__sample_stretches(f, &bare, &seen);
+  tg__sample_stretches(f, tg__bare_spans(f), &seen);
   const int64_t waits = seen.doing_ns[TG__DOING_DISK] + seen.doing_ns[TG__DOING_PIPE] +
                         seen.doing_ns[TG__DOING_SOCKET] + seen.doing_ns[TG__DOING_SUBPROCESS];
-  tg__spans_free(&bare);
   return seen.is_known ? waits : 0;
 }
 

@@ -27,24 +27,21 @@ static int64_t inside(const struct tg__facts *f, const struct tg__spans *s) {
 
 /* Joined, and without what comes once. */
 static int64_t usual_part(struct tg__facts *f, struct tg__spans *s) {
-  struct tg__spans left = tg__rest_of(f, s, &f->one_off);
-  const int64_t ns = inside(f, &left);
-  tg__spans_free(&left);
-  return ns;
+  return inside(f, tg__rest_of(f, s, &f->one_off));
 }
 
 void tg__find_bounds(struct tg__facts *f) {
-  struct tg__spans device = {0}, host = {0}, waits = {0};
+  struct tg__spans *const device = tg__new_spans(f), *const host = tg__new_spans(f), *const waits = tg__new_spans(f);
   f->window_ns = f->steps.window.end_ns - f->steps.window.start_ns - inside(f, &f->one_off);
   f->host_busy_ns = f->window_ns;
   if (!f->has_device_work) return;
   TG__EACH_IN_STEPS (w, f) {
     const bool calls = w.cls == TG__CLASS_RUNTIME, works = tg__class_is_device_work(w.cls);
-    if (works || calls || w.cls == TG__CLASS_OP) tg__spans_add_slice(works ? &device : &host, f->t, w.slice);
-    if (calls && waits_for_device(f->t, w.slice)) tg__spans_add_slice(&waits, f->t, w.slice);
+    if (works || calls || w.cls == TG__CLASS_OP) tg__spans_add_slice(works ? device : host, f->t, w.slice);
+    if (calls && waits_for_device(f->t, w.slice)) tg__spans_add_slice(waits, f->t, w.slice);
   }
-  f->device_busy_ns = usual_part(f, &device);
-  const int64_t recorded = usual_part(f, &host), waits_ns = usual_part(f, &waits);
+  f->device_busy_ns = usual_part(f, device);
+  const int64_t recorded = usual_part(f, host), waits_ns = usual_part(f, waits);
   f->host_busy_ns = (host_keeps_up(f) ? recorded : recorded + (f->window_ns - recorded) / 2) - waits_ns;
   f->device_bound = f->device_busy_ns > f->host_busy_ns;
 }

@@ -5,8 +5,8 @@ enum { CHURN_PCT = 5 };
 
 struct churn {
   struct tg__facts *f;
-  struct tg__spans calls, busy; /* busy: the device */
-  size_t steps, step;           /* that have such calls; the last of them, and one */
+  struct tg__spans *calls, *busy; /* busy: the device */
+  size_t steps, step;             /* that have such calls; the last of them, and one */
   int64_t count;
   uint32_t longest;
 };
@@ -19,10 +19,10 @@ static bool is_of_memory(struct tg__str call) {
 
 static void see_memory_call(struct churn *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = c->f->t;
-  if (tg__class_is_device_work(cls)) tg__spans_add_slice(&c->busy, t, slice);
+  if (tg__class_is_device_work(cls)) tg__spans_add_slice(c->busy, t, slice);
   if (cls != TG__CLASS_RUNTIME || !is_of_memory(tg__name(t, t->slices.name[slice]))) return;
   const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]) + 1;
-  tg__spans_add_slice(&c->calls, t, slice);
+  tg__spans_add_slice(c->calls, t, slice);
   c->steps += step != c->step;
   c->step = step;
   c->count++;
@@ -58,13 +58,11 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
 }
 
 void tg__judge_allocator(struct tg__facts *f) {
-  struct churn c = {.f = f, .longest = TG_NONE};
+  struct churn c = {.f = f, .calls = tg__new_spans(f), .busy = tg__new_spans(f), .longest = TG_NONE};
   if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
   TG__EACH_IN_STEPS (w, f) see_memory_call(&c, w.slice, w.cls);
-  tg__spans_union(&c.busy);
-  struct tg__spans waits = tg__rest_of(f, &c.calls, &c.busy);
+  tg__spans_union(c.busy);
+  struct tg__spans *const waits = tg__rest_of(f, c.calls, c.busy);
   const bool goes_on = c.step && 3 * (c.step - 1) > 2 * f->steps.count; /* beyond what a program does when it starts */
-  if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count && goes_on) report_churn(&c, &waits);
-  tg__spans_free(&waits);
-  tg__spans_free(&c.busy);
+  if (!f->failed && c.steps > 1 && 2 * c.steps > f->steps.count && goes_on) report_churn(&c, waits);
 }

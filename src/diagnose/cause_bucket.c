@@ -14,7 +14,7 @@ struct collectives {
   uint32_t *slices; /* what runs: gloo's or, on a device, kernels */
   size_t count, cap;
   uint32_t call; /* on the host, to say where */
-  struct tg__spans calls;
+  struct tg__spans *calls;
   int64_t elements; /* that were sent, as far as calls and kernels state them */
 };
 
@@ -22,7 +22,7 @@ struct collectives {
 static void see_call(struct collectives *c, uint32_t slice) {
   const uint32_t dims = tg__arg_str(c->f->t, c->f->t->slices.args[slice], TG__K_INPUT_DIMS);
   if (c->call == TG_NONE) c->call = slice;
-  tg__spans_add_slice(&c->calls, c->f->t, slice);
+  tg__spans_add_slice(c->calls, c->f->t, slice);
   if (dims == TG_NONE || c->f->has_device_work) return;
   const int64_t elements = tg__list_elements(tg__name(c->f->t, dims), 0);
   if (c->elements < INT64_MAX / 8 - elements) c->elements += elements;
@@ -52,11 +52,11 @@ static bool are_short(const struct collectives *c) {
 /* Without sizes what is certain is the host's time in the calls, where the host is the slower side. */
 static void report_calls(struct collectives *c, int64_t each) {
   struct tg__facts *const f = c->f;
-  tg__spans_union(&c->calls);
-  const int64_t ns = tg__usual_sum(f, &c->calls);
+  tg__spans_union(c->calls);
+  const int64_t ns = tg__usual_sum(f, c->calls);
   if (f->device_bound || tg__pct(ns, f->total_ns) <= BUCKET_PCT || !are_short(c)) return;
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_UNBUCKETED_COMMUNICATION, BUCKET_PCT, ns);
-  tg__claim_spans(f, x, &c->calls);
+  tg__claim_spans(f, x, c->calls);
   tg__where_slice(f, c->call, x);
   TG_FORMAT(x->evidence,
             "%lld collectives a step, half of them shorter than %d us; the host, which is the slower side, is in their "
@@ -92,12 +92,10 @@ static void report_collective(struct collectives *c) {
 }
 
 void tg__judge_buckets(struct tg__facts *f) {
-  struct collectives c = {.f = f, .call = TG_NONE};
+  struct collectives c = {.f = f, .call = TG_NONE, .calls = tg__new_spans(f)};
   if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT)
     return;
   TG__EACH_IN_STEPS (w, f) visit_collective(&c, w.slice, w.cls);
   if (!f->failed && c.count) report_collective(&c);
-  f->failed |= c.calls.failed;
-  tg__spans_free(&c.calls);
   tg__free(c.slices);
 }

@@ -255,13 +255,11 @@ void tg__judge_compiles(struct tg__facts *f) {
 /* ---- advice of others ---------------------------------------------------------------------------- */
 
 /* Is most of its time in code that torch.compile made? */
-static bool is_compiled(const struct tg__spans *regions, const struct tg__finding *x) {
-  struct tg__spans both = {0};
-  tg__spans_intersect(regions, &x->claim, &both);
+static bool is_compiled(struct tg__facts *f, const struct tg__spans *regions, const struct tg__finding *x) {
+  struct tg__spans *const both = tg__new_spans(f);
   const int64_t all = tg__spans_length(&x->claim);
-  const bool most = all ? 2 * tg__spans_length(&both) >= all : regions->count > 0;
-  tg__spans_free(&both);
-  return most;
+  tg__spans_intersect(regions, &x->claim, both);
+  return all ? 2 * tg__spans_length(both) >= all : regions->count > 0;
 }
 
 /* What is compiled already is not advised to be compiled: ", or torch.compile …" is cut off. */
@@ -281,21 +279,19 @@ static void drop_compile_advice(struct tg__finding *x) {
 }
 
 void tg__judge_compiled_advice(struct tg__facts *f) {
-  struct tg__spans regions = {0};
+  struct tg__spans *const regions = tg__new_spans(f);
   TG__EACH_IN_STEPS (w, f) {
     const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
     if (is_range && tg__name_is_compiled_region(tg__name(f->t, f->t->slices.name[w.slice])))
-      tg__spans_add_slice(&regions, f->t, w.slice);
+      tg__spans_add_slice(regions, f->t, w.slice);
   }
-  tg__spans_union(&regions);
-  for (size_t i = 0; i < f->found_count && regions.count; i++) {
+  tg__spans_union(regions);
+  for (size_t i = 0; i < f->found_count && regions->count; i++) {
     struct tg__finding *const x = &f->found[i];
     const bool is_ours = x->cause == TG__CAUSE_RECOMPILATION || x->cause == TG__CAUSE_GRAPH_BREAK ||
                          x->cause == TG__CAUSE_COMPILE_TIME || x->cause == TG__CAUSE_RECOMPILE_LIMIT ||
                          x->cause == TG__CAUSE_UNCOMPILED_FUNCTION;
     tg__spans_union(&x->claim);
-    if (!is_ours && is_compiled(&regions, x)) drop_compile_advice(x);
+    if (!is_ours && is_compiled(f, regions, x)) drop_compile_advice(x);
   }
-  f->failed |= regions.failed;
-  tg__spans_free(&regions);
 }

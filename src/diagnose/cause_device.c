@@ -190,23 +190,18 @@ struct waits { /* of one device, in usual steps, times the steps */
 static struct waits waits_of(struct tg__facts *f, int64_t device, struct tg__finding *x) {
   struct waits w = {.most = TG__GAP_NONE};
   for (enum tg__gap_cause c = 0; c < TG__GAP_CAUSE_COUNT; c++) {
-    struct tg__spans spans = {0};
-    tg__gap_spans(f, device, c, &spans);
-    w.all_ns += w.ns[c] = tg__usual_sum(f, &spans);
-    tg__claim_spans(f, x, &spans);
+    const struct tg__spans *const spans = tg__gap_spans(f, device, c);
+    w.all_ns += w.ns[c] = tg__usual_sum(f, spans);
+    tg__claim_spans(f, x, spans);
     if (w.ns[c] > w.ns[w.most]) w.most = c;
-    tg__spans_free(&spans);
   }
   return w;
 }
 
 /* What the host does there, where the recorder looked. */
-static void say_sampled(const struct tg__facts *f, int64_t device, struct tg__finding *x) {
-  struct tg__spans gaps = {0};
+static void say_sampled(struct tg__facts *f, int64_t device, struct tg__finding *x) {
   struct tg__sampled seen;
-  tg__gap_spans(f, device, TG__GAP_PYTHON, &gaps);
-  tg__sample_stretches(f, &gaps, &seen);
-  tg__spans_free(&gaps);
+  tg__sample_stretches(f, tg__gap_spans(f, device, TG__GAP_PYTHON), &seen);
   if (!seen.is_known) return;
   TG_FORMAT(x->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
   TG_ADD(x->evidence, "; by %zu samples of the stack it %s there for %.0f %% of the time", seen.count,
@@ -261,14 +256,10 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
 /* Without a kernel of the device, in usual steps, times the steps. */
 static int64_t idle_of(struct tg__facts *f, int64_t device, bool *any) {
   const struct tg__window *w = &f->steps.window;
-  struct tg__spans kernels = {0}, window = {0};
-  *any = kernel_spans(f, device, &kernels);
-  tg__spans_add(&window, w->start_ns, w->end_ns);
-  struct tg__spans idle = tg__rest_of(f, &window, &kernels), left = tg__rest_of(f, &idle, &f->one_off);
-  const int64_t ns = tg__usual_sum(f, &left);
-  tg__spans_free(&kernels);
-  tg__spans_free(&left);
-  return ns;
+  struct tg__spans *const kernels = tg__new_spans(f), *const window = tg__new_spans(f);
+  *any = kernel_spans(f, device, kernels);
+  tg__spans_add(window, w->start_ns, w->end_ns);
+  return tg__usual_sum(f, tg__rest_of(f, tg__rest_of(f, window, kernels), &f->one_off));
 }
 
 static void judge_one_device(struct tg__facts *f, int64_t device) {

@@ -10,10 +10,10 @@ struct holder {
 };
 struct gil {
   struct tg__facts *f;
-  struct tg__spans seen, waits; /* samples of the loop; those in which it waits for the GIL */
-  struct tg__spans stretches;   /* without an operator, that are such waits for more than half of what was seen */
-  size_t samples, looks, held;  /* looks: at the others meanwhile; held: one computes in a function of the program */
-  int64_t at_ns;                /* of the look at hand */
+  struct tg__spans *seen, *waits; /* samples of the loop; those in which it waits for the GIL */
+  struct tg__spans *stretches;    /* without an operator, that are such waits for more than half of what was seen */
+  size_t samples, looks, held;    /* looks: at the others meanwhile; held: one computes in a function of the program */
+  int64_t at_ns;                  /* of the look at hand */
   bool is_held;
   struct tg__lines lines;         /* of those that compute: a look at one thread counts 1 */
   struct holder holders[HOLDERS]; /* the first ones */
@@ -24,9 +24,9 @@ static void see_loop(void *ctx, uint32_t slice, const struct tg__sample *s) {
   struct gil *const g = ctx;
   const int64_t start_ns = g->f->t->slices.start_ns[slice], end_ns = tg__slice_end(g->f->t, slice);
   if (s->thread) return;
-  tg__spans_add(&g->seen, start_ns, end_ns);
+  tg__spans_add(g->seen, start_ns, end_ns);
   if (s->doing != TG__DOING_GIL) return;
-  tg__spans_add(&g->waits, start_ns, end_ns);
+  tg__spans_add(g->waits, start_ns, end_ns);
   g->samples++;
 }
 
@@ -42,7 +42,7 @@ static void add_holder(struct gil *g, const struct tg__sample *s) {
 static void see_holder(void *ctx, uint32_t slice, const struct tg__sample *s) {
   struct gil *const g = ctx;
   const int64_t at_ns = g->f->t->slices.start_ns[slice];
-  if (!s->thread || !s->frame.len || !tg__spans_inside(&g->waits, at_ns - 1, at_ns)) return;
+  if (!s->thread || !s->frame.len || !tg__spans_inside(g->waits, at_ns - 1, at_ns)) return;
   if (at_ns != g->at_ns) g->is_held = false;
   g->looks += at_ns != g->at_ns;
   g->at_ns = at_ns;
@@ -54,14 +54,13 @@ static void see_holder(void *ctx, uint32_t slice, const struct tg__sample *s) {
 }
 
 static void find_stretches(struct gil *g) {
-  struct tg__spans bare = tg__bare_spans(g->f);
-  for (size_t i = 0; i < bare.count; i++) {
-    const struct tg__span b = bare.items[i];
-    if (2 * tg__spans_inside(&g->waits, b.start, b.end) > tg__spans_inside(&g->seen, b.start, b.end))
-      tg__spans_add(&g->stretches, b.start, b.end);
+  const struct tg__spans *const bare = tg__bare_spans(g->f);
+  for (size_t i = 0; i < bare->count; i++) {
+    const struct tg__span b = bare->items[i];
+    if (2 * tg__spans_inside(g->waits, b.start, b.end) > tg__spans_inside(g->seen, b.start, b.end))
+      tg__spans_add(g->stretches, b.start, b.end);
   }
-  tg__spans_union(&g->stretches);
-  tg__spans_free(&bare);
+  tg__spans_union(g->stretches);
 }
 
 /* How the others share it, where there are several. */
@@ -79,7 +78,7 @@ static void report_gil(const struct gil *g, int64_t cost) {
   const struct tg__str line = tg__lines_most(&g->lines, &in_function);
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GIL_CONTENTION, THRESHOLD_PCT, cost);
   if (!x) return;
-  tg__claim_spans(f, x, &g->stretches);
+  tg__claim_spans(f, x, g->stretches);
   TG_FORMAT(x->where, "%.*s", (int)line.len, line.ptr);
   TG_FORMAT(
       x->evidence,
@@ -93,18 +92,14 @@ static void report_gil(const struct gil *g, int64_t cost) {
 }
 
 void tg__judge_gil(struct tg__facts *f) {
-  struct gil g = {.f = f};
+  struct gil g = {.f = f, .seen = tg__new_spans(f), .waits = tg__new_spans(f), .stretches = tg__new_spans(f)};
   if (f->has_device_work || tg__loop_track(f) == TG_NONE) return; /* idle-device looks at devices */
   tg__each_sample(f, see_loop, &g);
-  tg__spans_union(&g.seen);
-  tg__spans_union(&g.waits);
-  if (g.waits.count) {
+  tg__spans_union(g.seen);
+  tg__spans_union(g.waits);
+  if (g.waits->count) {
     find_stretches(&g);
     tg__each_sample(f, see_holder, &g);
-    if (g.held >= LEAST_LOOKS) report_gil(&g, tg__usual_sum(f, &g.stretches));
+    if (g.held >= LEAST_LOOKS) report_gil(&g, tg__usual_sum(f, g.stretches));
   }
-  f->failed |= g.seen.failed || g.waits.failed || g.stretches.failed;
-  tg__spans_free(&g.seen);
-  tg__spans_free(&g.waits);
-  tg__spans_free(&g.stretches);
 }

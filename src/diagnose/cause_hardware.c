@@ -21,7 +21,7 @@ static const struct tg__device *find_device(const struct tg__facts *f, int64_t i
 struct matrix_work {
   struct tg__facts *f;
   struct tg__tensor_names names;
-  struct tg__spans plain, on_cores;
+  struct tg__spans *plain, *on_cores;
   int64_t kernels, eligible; /* eligible: on a device that has tensor cores */
   int64_t convolution_ns, narrow_ns, plain_ns;
   uint32_t longest; /* plain kernel */
@@ -68,11 +68,11 @@ static void see_kernel(struct matrix_work *m, uint32_t slice, enum tg__class cls
   m->eligible++;
   const int64_t start = t->slices.start_ns[slice], dur = t->slices.dur_ns[slice];
   const enum tg__matrix_unit unit = tg__tensor_unit(&m->names, t->slices.name[slice]);
-  if (unit == TG__UNIT_TENSOR_CORE) tg__spans_add(&m->on_cores, start, start + dur);
+  if (unit == TG__UNIT_TENSOR_CORE) tg__spans_add(m->on_cores, start, start + dur);
   if (unit != TG__UNIT_PLAIN || is_inner(m, slice)) return;
   const enum tg__matrix_type type = type_of(t, slice);
   if (is_as_it_must_be(t, slice, type)) return;
-  tg__spans_add(&m->plain, start, start + dur);
+  tg__spans_add(m->plain, start, start + dur);
   m->plain_ns += dur;
   if (type == TG__MATRIX_NARROW) m->narrow_ns += dur;
   if (tg__is_convolution_kernel(tg__name(t, t->slices.name[slice]))) m->convolution_ns += dur;
@@ -100,16 +100,16 @@ static const char *precision_advice(const struct matrix_work *m) {
 
 static void report_precision(struct matrix_work *m) {
   struct tg__facts *const f = m->f;
-  tg__spans_union(&m->plain);
-  tg__spans_union(&m->on_cores);
-  const int64_t plain_ns = tg__usual_sum(f, &m->plain);
+  tg__spans_union(m->plain);
+  tg__spans_union(m->on_cores);
+  const int64_t plain_ns = tg__usual_sum(f, m->plain);
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_MIXED_PRECISION_UNUSED, ELIGIBLE_PCT, plain_ns);
   if (!x) return;
   tg__where_slice(f, m->longest, x);
   TG_FORMAT(x->evidence,
             "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
             2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(x->cost_ns), tg__period_per(f),
-            x->share_pct, tg__ms(tg__usual_inside(f, &m->on_cores)));
+            x->share_pct, tg__ms(tg__usual_inside(f, m->on_cores)));
   TG_FORMAT(x->advice, "%s", precision_advice(m));
   tg__expect_of_device(f, x, plain_ns / 2, 0, 0.5,
                        "these kernels take half as long, as far as the host is quick enough");
@@ -121,7 +121,7 @@ void tg__judge_precision(struct tg__facts *f) {
     tg__cannot_judge_device(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no device work in the trace");
     return;
   }
-  struct matrix_work m = {.f = f, .longest = TG_NONE};
+  struct matrix_work m = {.f = f, .plain = tg__new_spans(f), .on_cores = tg__new_spans(f), .longest = TG_NONE};
   if (tg__tensor_names_open(&m.names, f->t, &tg__tensor_exact))
     TG__EACH_IN_STEPS (w, f) see_kernel(&m, w.slice, w.cls);
   else
@@ -134,8 +134,6 @@ void tg__judge_precision(struct tg__facts *f) {
   else if (!f->failed && m.longest != TG_NONE)
     report_precision(&m);
   tg__tensor_names_close(&m.names);
-  tg__spans_free(&m.plain);
-  tg__spans_free(&m.on_cores);
 }
 
 /* ---- occupancy ------------------------------------------------------------------------------- */
@@ -144,7 +142,7 @@ struct occupancy {
   struct tg__facts *f;
   struct tg__tensor_names names;
   /* few: of low, with few blocks; others: any other kernel, which fills what these leave free */
-  struct tg__spans low, few, others;
+  struct tg__spans *low, *few, *others;
   int64_t count;
   uint32_t longest;
   bool stated; /* some kernel's */
@@ -175,8 +173,8 @@ static void see_occupancy(struct occupancy *o, uint32_t slice, enum tg__class cl
   const bool is_low =
       (is_few || (pct < TG__LOW_OCCUPANCY_PCT && tg__tensor_unit(&o->names, t->slices.name[slice]) == TG__UNIT_NONE)) &&
       !(tg__slice_meaning(o->f, slice) & TG__NAME_COLLECTIVE_KERNEL);
-  if (is_few && is_low) tg__spans_add_slice(&o->few, t, slice);
-  tg__spans_add_slice(is_low ? &o->low : &o->others, t, slice);
+  if (is_few && is_low) tg__spans_add_slice(o->few, t, slice);
+  tg__spans_add_slice(is_low ? o->low : o->others, t, slice);
   if (!is_low) return;
   o->count++;
   tg__keep_longest(t, &o->longest, slice);
@@ -209,14 +207,6 @@ static void describe_occupancy(const struct occupancy *o, struct tg__finding *x)
             "in parts), more threads a block, fewer registers, less shared memory.");
 }
 
-/* A step, without what runs beside others; frees the spans. */
-static int64_t usual_alone(struct occupancy *o, struct tg__spans *of) {
-  struct tg__spans left = tg__rest_of(o->f, of, &o->others);
-  const int64_t each_ns = tg__usual_inside(o->f, &left);
-  tg__spans_free(&left);
-  return each_ns;
-}
-
 /* Blocks for a quarter of the multiprocessors at most: with blocks for all of them the work takes a quarter of the
  * time at most. Kernels with a low occupancy for another reason may wait for something else. */
 static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t few_ns) {
@@ -228,15 +218,16 @@ static void expect_of_blocks(struct tg__facts *f, struct tg__finding *x, int64_t
 }
 
 void tg__judge_occupancy(struct tg__facts *f) {
-  struct occupancy o = {.f = f, .longest = TG_NONE};
+  struct occupancy o = {
+      .f = f, .low = tg__new_spans(f), .few = tg__new_spans(f), .others = tg__new_spans(f), .longest = TG_NONE};
   if (tg__tensor_names_open(&o.names, f->t, &tg__tensor_exact))
     TG__EACH_IN_STEPS (w, f) see_occupancy(&o, w.slice, w.cls);
   else
     f->failed = true;
   tg__tensor_names_close(&o.names);
-  tg__spans_union(&o.others);
-  const int64_t each_ns = usual_alone(&o, &o.low), few_ns = usual_alone(&o, &o.few);
-  tg__spans_free(&o.others);
+  tg__spans_union(o.others);
+  const int64_t each_ns = tg__usual_inside(f, tg__rest_of(f, o.low, o.others)),
+                few_ns = tg__usual_inside(f, tg__rest_of(f, o.few, o.others)); /* without what runs beside others */
   const double share = tg__pct(each_ns * (int64_t)f->steps.count, f->total_ns);
   if (f->has_device_work && !o.stated && share <= LOW_TIME_PCT)
     tg__cannot_judge(f, TG__CAUSE_LOW_OCCUPANCY, "no kernel states its occupancy");

@@ -23,7 +23,7 @@ struct host {
       update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
   uint32_t update_track;
   bool after_closure, has_closure;
-  struct tg__spans update_spans, read_spans; /* to be freed */
+  struct tg__spans *update_spans, *read_spans;
 };
 
 /* What the update that the walk was in took, without its closure. */
@@ -34,7 +34,7 @@ static void end_update(struct host *h) {
 
 static void see_update(struct host *h, uint32_t slice) {
   h->updates++;
-  tg__spans_add_slice(&h->update_spans, h->t, slice);
+  tg__spans_add_slice(h->update_spans, h->t, slice);
   end_update(h);
   h->here_ns = h->t->slices.dur_ns[slice];
   h->here_slice = slice;
@@ -56,7 +56,7 @@ static void forget_calls(struct host *h) {
 /* One optimizer calls another: what the inner one does is the update. */
 static void forget_outer(struct host *h) {
   h->updates--;
-  h->update_spans.count--;
+  h->update_spans->count--;
   h->here_ns = 0;
   forget_calls(h);
   if (h->update == h->here_slice) h->update = TG_NONE;
@@ -110,25 +110,25 @@ static void see_host(struct host *h, uint32_t slice, enum tg__class cls) {
   } else if (cls == TG__CLASS_OP && tg__str_eq(name, TG_STR("aten::item"))) {
     h->reads++;
     tg__tally_add(h->f, &h->reads_ns, slice, h->t->slices.dur_ns[slice]);
-    tg__spans_add_slice(&h->read_spans, h->t, slice);
+    tg__spans_add_slice(h->read_spans, h->t, slice);
     tg__keep_longest(h->t, &h->read, slice);
   }
 }
 
 static struct host look_at_host(struct tg__facts *f) {
-  struct host h = {
-      .f = f, .t = f->t, .read = TG_NONE, .update = TG_NONE, .update_track = TG_NONE, .call_until_ns = INT64_MIN};
+  struct host h = {.f = f,
+                   .t = f->t,
+                   .read = TG_NONE,
+                   .update = TG_NONE,
+                   .update_track = TG_NONE,
+                   .call_until_ns = INT64_MIN,
+                   .update_spans = tg__new_spans(f),
+                   .read_spans = tg__new_spans(f)};
   TG__EACH_IN_STEPS (w, f) see_host(&h, w.slice, w.cls);
   end_update(&h);
   h.read_ns = tg__tally_sum(f, &h.reads_ns);
   h.update_ns = tg__tally_sum(f, &h.updates_ns);
   return h;
-}
-
-static void free_host(struct tg__facts *f, struct host *h) {
-  f->failed |= h->update_spans.failed || h->read_spans.failed;
-  tg__spans_free(&h->update_spans);
-  tg__spans_free(&h->read_spans);
 }
 
 /* A device stands still behind such reads: where host-synchronisation has found that at the same place, it is one
@@ -151,7 +151,7 @@ static void report_scalar_reads(struct tg__facts *f, const struct host *h) {
   TG_FORMAT(
       x->advice,
       "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each element.");
-  tg__claim_spans(f, x, &h->read_spans);
+  tg__claim_spans(f, x, h->read_spans);
   claim_waits_at(f, x);
   tg__finding_expect(f, x, h->read_ns, 0.7, "the time of the reads");
 }
@@ -160,7 +160,6 @@ void tg__judge_scalar_reads(struct tg__facts *f) {
   struct host h = look_at_host(f);
   if (tg__per_step(f, h.reads) >= READS_PER_STEP && !tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM))
     report_scalar_reads(f, &h);
-  free_host(f, &h);
 }
 
 /* Where nothing states how many parameters there are: the device no longer waits. */
@@ -188,7 +187,7 @@ static void expect_of_fused(const struct host *h, struct tg__finding *x) {
 static void count_waits_of_update(struct tg__facts *f, const struct host *h, struct tg__finding *x) {
   const double share = x->share_pct;
   const int64_t cost_ns = x->cost_ns;
-  tg__claim_spans(f, x, &h->update_spans);
+  tg__claim_spans(f, x, h->update_spans);
   tg__count_waiting(f, x);
   if (!f->device_bound || x->share_pct > OPTIMIZER_PCT) return;
   x->share_pct = share;
@@ -215,7 +214,6 @@ void tg__judge_optimizer(struct tg__facts *f) {
     tg__cannot_judge(f, TG__CAUSE_SINGLE_TENSOR_OPTIMIZER, "no Optimizer.step in the trace");
   else if (!h.sum.multi_tensor && h.sum.ops >= OPTIMIZER_OPS * h.updates)
     report_optimizer(f, &h);
-  free_host(f, &h);
 }
 
 /* ---- the recorder ---------------------------------------------------------------------------- */
@@ -229,17 +227,16 @@ static bool is_of_program(struct tg__str kind) {
 }
 
 void tg__judge_overhead(struct tg__facts *f) {
-  struct tg__spans spans = {0};
+  struct tg__spans *const spans = tg__new_spans(f);
   uint32_t longest = TG_NONE;
   TG__EACH_IN_STEPS (w, f) {
     if (w.cls != TG__CLASS_OVERHEAD || is_of_program(tg__name(f->t, f->t->slices.name[w.slice]))) continue;
-    tg__spans_add_slice(&spans, f->t, w.slice);
+    tg__spans_add_slice(spans, f->t, w.slice);
     tg__keep_longest(f->t, &longest, w.slice);
   }
-  tg__spans_union(&spans);
-  const int64_t inside = tg__usual_sum(f, &spans);
+  tg__spans_union(spans);
+  const int64_t inside = tg__usual_sum(f, spans);
   const double share = tg__pct(inside, f->steps.window.end_ns - f->steps.window.start_ns);
-  f->failed |= spans.failed;
   if (share > OVERHEAD_PCT) {
     struct tg__finding *x =
         tg__finding_add(f, TG__CAUSE_PROFILER_OVERHEAD, share, OVERHEAD_PCT, tg__per_step(f, inside));
@@ -251,5 +248,4 @@ void tg__judge_overhead(struct tg__facts *f) {
               "Record less: leave out with_stack, record_shapes and profile_memory, and record few steps with "
               "torch.profiler.schedule(wait, warmup, active).");
   }
-  tg__spans_free(&spans);
 }

@@ -21,7 +21,7 @@ struct kernels {
   size_t count, cap, in_rows;
   int64_t device;
   uint8_t *kinds;             /* by name: a class and one; 0: not looked at */
-  struct tg__spans updates;   /* when the host is inside an optimizer's step */
+  struct tg__spans *updates;  /* when the host is inside an optimizer's step */
   int64_t bytes, graph_edges; /* of copies; how many are beside the kernels of a graph */
 };
 struct kernel_rule {
@@ -68,7 +68,7 @@ static bool is_in_update(const struct kernels *k, size_t i) {
   const struct tg__columns *const t = k->f->t;
   const uint32_t call = t->slices.cause[k->items[i].slice];
   const int64_t at = call == TG_NONE ? 0 : t->slices.start_ns[call];
-  return call != TG_NONE && tg__spans_inside(&k->updates, at, at + 1) > 0;
+  return call != TG_NONE && tg__spans_inside(k->updates, at, at + 1) > 0;
 }
 
 static void choose_half(struct kernels *k, unsigned classes) {
@@ -168,25 +168,26 @@ static void see_work(struct kernels *k, uint32_t slice, enum tg__class cls) {
 
 /* When chosen work runs beside no computation that was not chosen: that is what goes with it. A collective beside it
  * goes on in the meantime, and may as well later. */
-static void sum_up_work(struct kernels *k, struct tg__spans *counted, int64_t *saving_ns) {
+static struct tg__spans *sum_up_work(struct kernels *k, int64_t *saving_ns) {
   const struct tg__columns *const t = k->f->t;
-  struct tg__spans all = {0}, others = {0}, goes = {0}, halves = {0};
+  struct tg__spans *const all = tg__new_spans(k->f), *const others = tg__new_spans(k->f),
+                          *const goes = tg__new_spans(k->f), *const halves = tg__new_spans(k->f);
   for (size_t i = 0; i < k->count; i++) {
     const struct work *const w = &k->items[i];
     const int64_t start = t->slices.start_ns[w->slice], end = tg__slice_end(t, w->slice);
     if (w->counts || (w->kind != TG__KERNEL_COLLECTIVE && !w->is_memset))
-      tg__spans_add(w->counts ? &all : &others, start, end);
-    if (w->goes) tg__spans_add(&goes, start, end);
-    if (w->is_half) tg__spans_add(&halves, start, end);
+      tg__spans_add(w->counts ? all : others, start, end);
+    if (w->goes) tg__spans_add(goes, start, end);
+    if (w->is_half) tg__spans_add(halves, start, end);
   }
-  tg__spans_union(&others);
-  tg__spans_union(&halves);
-  *counted = tg__rest_of(k->f, &all, &others);
-  struct tg__spans left = tg__rest_of(k->f, &goes, &others);
-  *saving_ns = tg__usual_inside(k->f, &left) + tg__usual_inside(k->f, &halves) / 2;
-  tg__spans_free(&others);
-  tg__spans_free(&halves);
-  tg__spans_free(&left);
+  tg__spans_union(others);
+  tg__spans_union(halves);
+  struct tg__spans *const counted = tg__rest_of(k->f, all, others), *const left = tg__rest_of(k->f, goes, others);
+  *saving_ns = tg__usual_inside(k->f, left) + tg__usual_inside(k->f, halves) / 2;
+  tg__spans_free(others); /* each rule about kernels makes them, and there may be many */
+  tg__spans_free(halves);
+  tg__spans_free(left);
+  return counted;
 }
 
 static void say_copies(const struct kernels *k, int64_t copies, struct tg__finding *x) {
@@ -196,7 +197,6 @@ static void say_copies(const struct kernels *k, int64_t copies, struct tg__findi
 
 static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
   struct tg__facts *const f = k->f;
-  struct tg__spans counted = {0};
   int64_t saving_ns, chosen = 0;
   uint32_t longest = TG_NONE;
   const int64_t *const dur_ns = f->t->slices.dur_ns;
@@ -207,11 +207,11 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
     if (leads && w->kind != TG__KERNEL_PRODUCT) longest = w->slice;
   }
   if (longest == TG_NONE) return;
-  sum_up_work(k, &counted, &saving_ns);
-  const int64_t sum_ns = tg__usual_sum(f, &counted);
+  struct tg__spans *const counted = sum_up_work(k, &saving_ns);
+  const int64_t sum_ns = tg__usual_sum(f, counted);
   struct tg__finding *const x = f->failed ? NULL : tg__find_above(f, r->cause, r->least_pct, sum_ns);
   if (x) {
-    tg__claim_spans(f, x, &counted);
+    tg__claim_spans(f, x, counted);
     tg__where_slice(f, longest, x);
     TG_FORMAT(x->evidence, "%lld kernels %s %s: %.2f ms (%.1f %%)", (long long)tg__per_step(f, chosen),
               tg__period_per(f), r->what, tg__ms(x->cost_ns), x->share_pct);
@@ -222,7 +222,7 @@ static void report_kernels(struct kernels *k, const struct kernel_rule *r) {
     x->method = r->method;
     if (r->confidence > 0) tg__expect_of_device(f, x, saving_ns * (int64_t)f->steps.count, 0, r->confidence, r->method);
   }
-  tg__spans_free(&counted);
+  tg__spans_free(counted);
 }
 
 static void judge_device(struct kernels *k) {
@@ -243,16 +243,16 @@ static void judge_device(struct kernels *k) {
 
 void tg__judge_kernels(struct tg__facts *f) {
   if (!f->has_device_work || !f->device_bound || tg__has_little_work(f)) return;
-  struct kernels k = {
-      .f = f, .device = INT64_MIN, .kinds = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *k.kinds)};
+  struct kernels k = {.f = f,
+                      .device = INT64_MIN,
+                      .updates = tg__new_spans(f),
+                      .kinds = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *k.kinds)};
   TG__EACH_IN_STEPS (w, f) {
     const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
     if (is_range && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP)
-      tg__spans_add_slice(&k.updates, f->t, w.slice);
+      tg__spans_add_slice(k.updates, f->t, w.slice);
   }
-  tg__spans_union(&k.updates);
-  f->failed |= k.updates.failed;
+  tg__spans_union(k.updates);
   while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);
-  tg__spans_free(&k.updates);
   tg__free(k.items);
 }

@@ -8,7 +8,7 @@ struct prints {
   struct tg__facts *f;
   int64_t count, ns;
   struct tg__host_read longest; /* slice TG_NONE = none */
-  struct tg__spans spans;
+  struct tg__spans *spans;
 };
 
 static void see_read(void *ctx, const struct tg__host_read *read) {
@@ -19,14 +19,14 @@ static void see_read(void *ctx, const struct tg__host_read *read) {
   const int64_t ns = read->end_ns - read->start_ns;
   p->count++;
   p->ns += ns;
-  tg__spans_add(&p->spans, read->start_ns, read->end_ns);
+  tg__spans_add(p->spans, read->start_ns, read->end_ns);
   if (p->longest.slice == TG_NONE || ns > p->longest.end_ns - p->longest.start_ns) p->longest = *read;
 }
 
 /* One print that takes long is no habit: what usual steps spend there counts. */
 static void report_prints(struct prints *p) {
   struct tg__facts *const f = p->f;
-  const int64_t usual_ns = tg__usual_sum(f, &p->spans);
+  const int64_t usual_ns = tg__usual_sum(f, p->spans);
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_PER_ELEMENT_ITEM, PRINT_PCT, usual_ns);
   if (!x) return;
   tg__where_slice(f, p->longest.slice, x);
@@ -35,16 +35,14 @@ static void report_prints(struct prints *p) {
             tg__ms(p->longest.end_ns - p->longest.start_ns));
   TG_FORMAT(x->advice, "Print a number, loss.item(), and that every N-th step: a tensor is formatted by some thirty "
                        "operators.");
-  tg__claim_spans(f, x, &p->spans);
+  tg__claim_spans(f, x, p->spans);
   tg__finding_expect(f, x, usual_ns - usual_ns / 20, 0.7, "the time of the prints, but for one in twenty");
 }
 
 void tg__judge_prints(struct tg__facts *f) {
-  struct prints p = {.f = f, .longest = {.slice = TG_NONE}};
+  struct prints p = {.f = f, .spans = tg__new_spans(f), .longest = {.slice = TG_NONE}};
   if (f->has_device_work || !f->steps.count || tg__has_found(f, TG__CAUSE_PER_ELEMENT_ITEM)) return;
   f->failed |= !tg__visit_host_reads(f->t, f->rank, see_read, &p);
-  tg__spans_union(&p.spans);
-  f->failed |= p.spans.failed;
+  tg__spans_union(p.spans);
   if (!f->failed && p.count) report_prints(&p);
-  tg__spans_free(&p.spans);
 }

@@ -93,29 +93,27 @@ static const char *advice_for(enum tg__cause cause, enum tg__doing doing) {
 }
 
 /* Where the function works itself: its calls without what they call, but for labels. */
-static struct tg__spans own_time_of(struct tg__facts *f, uint32_t frame) {
+static struct tg__spans *own_time_of(struct tg__facts *f, uint32_t frame) {
   const struct frames of = {.facts = f, .t = f->t, .loop_track = tg__loop_track(f)};
   const uint32_t *const names = f->t->slices.name, name = names[frame];
-  struct tg__spans calls = {0}, inside = {0};
+  struct tg__spans *const calls = tg__new_spans(f), *const inside = tg__new_spans(f);
   TG__EACH_IN_STEPS (w, f) {
     if (is_label(&of, w.slice, w.cls) || (of.loop_track != TG_NONE && tg__slice_track(f->t, w.slice) != of.loop_track))
       continue;
     const uint32_t parent = parent_of(&of, w.slice);
     if (names[w.slice] == name)
-      tg__spans_add_slice(&calls, f->t, w.slice);
+      tg__spans_add_slice(calls, f->t, w.slice);
     else if (parent != TG_NONE && names[parent] == name)
-      tg__spans_add_slice(&inside, f->t, w.slice);
+      tg__spans_add_slice(inside, f->t, w.slice);
   }
-  tg__spans_union(&inside);
-  struct tg__spans own = tg__rest_of(f, &calls, &inside);
-  tg__spans_free(&inside);
-  return own;
+  tg__spans_union(inside);
+  return tg__rest_of(f, calls, inside);
 }
 
 struct stretch { /* of Python: a function that was recorded, or what lies between two lines that call operators */
   uint32_t frame;
   int64_t ns;
-  struct tg__spans own; /* of the frame */
+  struct tg__spans *own; /* of the frame */
   struct tg__pause pause;
   struct tg__sampled seen; /* of the pause */
   int64_t still_ns; /* of the steps, on no core and ready for none: where nothing was seen, and that is half of it; 0 */
@@ -127,10 +125,10 @@ static bool is_part_of(const struct stretch *s) {
 }
 
 static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
-  struct stretch s = {.pause = {.read = TG_NONE}};
+  struct stretch s = {.own = tg__new_spans(f), .pause = {.read = TG_NONE, .when = tg__new_spans(f)}};
   s.frame = busiest_frame(f, &s.ns);
   if (s.frame != TG_NONE) s.own = own_time_of(f, s.frame);
-  const int64_t usual = tg__usual_place_of(f, &s.own);
+  const int64_t usual = tg__usual_place_of(f, s.own);
   if (usual < s.ns) s.ns = usual;
   if (s.ns < other_ns / EXPLAINS || tg__pct(s.ns, f->total_ns) <= THRESHOLD_PCT)
     s.frame =
@@ -141,7 +139,7 @@ static struct stretch longest_stretch(struct tg__facts *f, int64_t other_ns) {
   if (collects && !is_part_of(&s)) return s;
   s.frame = TG_NONE;
   s.ns = collects ? s.pause.all_ns : s.pause.usual_ns;
-  tg__sample_stretches(f, &s.pause.when, &s.seen);
+  tg__sample_stretches(f, s.pause.when, &s.seen);
   return s;
 }
 
@@ -236,8 +234,7 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
     TG_ADD(x->evidence,
            "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
            tg__ms(tg__per_step(f, s->still_ns)));
-  const struct tg__spans *const when = s->frame != TG_NONE ? &s->own : &s->pause.when;
-  tg__claim_spans(f, x, when);
+  tg__claim_spans(f, x, s->frame != TG_NONE ? s->own : s->pause.when);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
   tg__finding_expect(f, x, cost - cost / 10,
                      !has_place                                 ? 0.3
@@ -271,6 +268,4 @@ void tg__judge_python(struct tg__facts *f) {
   const double without_waits = tg__pct(other - tg__marked_waits(f), f->total_ns);
   if (!is_long && f->noise.is_busy && without_waits > THRESHOLD_PCT)
     tg__finding_withhold(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM, without_waits, tg__busy_machine);
-  tg__spans_free(&s.own);
-  tg__spans_free(&s.pause.when);
 }

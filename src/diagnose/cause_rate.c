@@ -97,22 +97,20 @@ static uint32_t slowest_group(const struct rates *r) {
  * claim; NULL: they take less than least_pct. */
 static struct tg__finding *find_work(const struct rates *r, uint32_t group, enum tg__cause cause, double least_pct) {
   struct tg__facts *const f = r->f;
-  struct tg__spans spans = {0};
+  struct tg__spans *const spans = tg__new_spans(f);
   uint32_t longest = TG_NONE;
   TG__EACH_IN_STEPS (w, f) {
     const uint32_t node = tg__class_is_device_work(w.cls) ? tg__roof_behind(&r->roof, w.slice) : TG_NONE;
     if (node == TG_NONE || (group == TG_NONE ? !r->is_bound[node] : r->group_of[node] != group)) continue;
-    tg__spans_add_slice(&spans, f->t, w.slice);
+    tg__spans_add_slice(spans, f->t, w.slice);
     tg__keep_longest(f->t, &longest, w.slice);
   }
-  tg__spans_union(&spans);
-  struct tg__finding *const x = tg__find_above(f, cause, least_pct, tg__usual_sum(f, &spans));
-  if (x) {
-    tg__claim_spans(f, x, &spans);
-    x->is_of_device = true;
-    tg__where_slice(f, longest, x);
-  }
-  tg__spans_free(&spans);
+  tg__spans_union(spans);
+  struct tg__finding *const x = tg__find_above(f, cause, least_pct, tg__usual_sum(f, spans));
+  if (!x) return NULL;
+  tg__claim_spans(f, x, spans);
+  x->is_of_device = true;
+  tg__where_slice(f, longest, x);
   return x;
 }
 

@@ -41,8 +41,7 @@ static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
   struct tg__sampled seen;
   if (f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return false;
   tg__find_longest_pause(f, &pause);
-  tg__sample_stretches(f, &pause.when, &seen);
-  tg__spans_free(&pause.when);
+  tg__sample_stretches(f, pause.when, &seen);
   const bool is_it =
       2 * tg__per_step(f, pause.usual_ns) >= x->cost_ns && (seen.is_known || strstr(pause.where, ".py("));
   if (is_it && seen.is_known)

@@ -128,19 +128,17 @@ static int64_t gather_gaps(struct syncs *s, struct tg__finding *x) {
   const struct tg__window *const w = &f->steps.window;
   int64_t sum = 0;
   for (size_t from = 0, to; from < f->gaps.count; from = to) {
-    struct tg__spans all = {0};
+    struct tg__spans *const all = tg__new_spans(f);
     for (to = from; to < f->gaps.count && f->gaps.items[to].device == f->gaps.items[from].device; to++) {
       const struct tg__gap *const g = &f->gaps.items[to];
       uint32_t wait;
       if (g->end_ns <= w->start_ns || g->start_ns >= w->end_ns || !is_held_up(s, g, &wait)) continue;
       if (tg__spans_inside(&f->one_off, g->start_ns, g->end_ns)) continue;
-      tg__spans_add(&all, g->start_ns, g->end_ns);
+      tg__spans_add(all, g->start_ns, g->end_ns);
       tg__finding_claim(f, x, g->start_ns, g->end_ns);
       count_gap(s, g, wait);
     }
-    struct tg__spans usual = tg__rest_of(f, &all, &f->one_off);
-    sum += tg__usual_sum(f, &usual);
-    tg__spans_free(&usual);
+    sum += tg__usual_sum(f, tg__rest_of(f, all, &f->one_off));
   }
   return sum;
 }

@@ -126,21 +126,19 @@ static void report_threads(struct tg__sites *s, enum tg__cause cause, int64_t th
 static double threads_beside(const struct tg__sites *s) {
   const struct tg__columns *const t = s->f->t;
   const uint32_t loop = tg__loop_track(s->f);
-  struct tg__spans loops = {0};
+  struct tg__spans *const loops = tg__new_spans(s->f);
   int64_t both_ns = 0;
   for (size_t i = 0; i < s->call_count; i++) {
     const uint32_t slice = s->calls[i].slice;
-    if (s->calls[i].counted && tg__slice_track(t, slice) == loop) tg__spans_add_slice(&loops, t, slice);
+    if (s->calls[i].counted && tg__slice_track(t, slice) == loop) tg__spans_add_slice(loops, t, slice);
   }
-  tg__spans_union(&loops);
+  tg__spans_union(loops);
   for (size_t i = 0; i < s->call_count; i++) {
     const uint32_t slice = s->calls[i].slice;
     if (tg__slice_track(t, slice) != loop)
-      both_ns += tg__spans_inside(&loops, t->slices.start_ns[slice], tg__slice_end(t, slice));
+      both_ns += tg__spans_inside(loops, t->slices.start_ns[slice], tg__slice_end(t, slice));
   }
-  const int64_t loop_ns = tg__spans_length(&loops);
-  s->f->failed |= loops.failed;
-  tg__spans_free(&loops);
+  const int64_t loop_ns = tg__spans_length(loops);
   return loop_ns ? (double)both_ns / (double)loop_ns : 0;
 }
 

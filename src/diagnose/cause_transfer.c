@@ -7,7 +7,7 @@ enum { COPY_PCT = 5, MANY = 50, SMALL_BYTES = 1 << 16 };
 struct transfers {
   struct tg__facts *f;
   bool is_pageable; /* which copies are meant */
-  struct tg__spans copies, kernels;
+  struct tg__spans *copies, *kernels;
   uint32_t longest;
   int64_t count, bytes; /* bytes: 2 GB for one that does not state them */
 };
@@ -22,9 +22,9 @@ static bool is_meant(const struct transfers *x, struct tg__str name) {
 
 static void see_transfer(struct transfers *x, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = x->f->t;
-  if (cls == TG__CLASS_KERNEL) tg__spans_add_slice(&x->kernels, t, slice);
+  if (cls == TG__CLASS_KERNEL) tg__spans_add_slice(x->kernels, t, slice);
   if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__name(t, t->slices.name[slice]))) return;
-  tg__spans_add_slice(&x->copies, t, slice);
+  tg__spans_add_slice(x->copies, t, slice);
   const int64_t bytes = tg__arg_int(t, t->slices.args[slice], TG__K_BYTES, INT32_MAX);
   x->bytes += bytes > 0 && x->bytes < INT64_MAX / 2 ? (bytes < INT32_MAX ? bytes : INT32_MAX) : 0;
   x->count++;
@@ -67,13 +67,12 @@ static void report_transfers(const struct transfers *x, const struct tg__spans *
 }
 
 static void judge_copies_of(struct tg__facts *f, bool is_pageable) {
-  struct transfers x = {.f = f, .is_pageable = is_pageable, .longest = TG_NONE};
+  struct transfers x = {
+      .f = f, .is_pageable = is_pageable, .copies = tg__new_spans(f), .kernels = tg__new_spans(f), .longest = TG_NONE};
   TG__EACH_IN_STEPS (w, f) see_transfer(&x, w.slice, w.cls);
-  tg__spans_union(&x.kernels);
-  struct tg__spans exposed = tg__rest_of(f, &x.copies, &x.kernels);
-  if (!f->failed && x.longest != TG_NONE) report_transfers(&x, &exposed);
-  tg__spans_free(&x.kernels);
-  tg__spans_free(&exposed);
+  tg__spans_union(x.kernels);
+  const struct tg__spans *const exposed = tg__rest_of(f, x.copies, x.kernels);
+  if (!f->failed && x.longest != TG_NONE) report_transfers(&x, exposed);
 }
 
 void tg__judge_transfers(struct tg__facts *f) {

@@ -128,6 +128,29 @@ void *tg__alloc_scratch(struct tg__facts *f, size_t count, size_t item_bytes) {
   return p ? memset(p, 0, (count + 1) * item_bytes) : NULL;
 }
 
+struct tg__scratch_spans {
+  struct tg__spans spans;
+  struct tg__scratch_spans *next;
+};
+
+struct tg__spans *tg__new_spans(struct tg__facts *f) {
+  struct tg__scratch_spans *const s = tg__alloc_scratch(f, 1, sizeof *s);
+  if (!s) return &f->overflow_spans;
+  s->next = f->scratch_spans;
+  f->scratch_spans = s;
+  return &s->spans;
+}
+
+static void empty_scratch(struct tg__facts *f) {
+  for (struct tg__scratch_spans *s = f->scratch_spans; s; s = s->next) {
+    f->failed |= s->spans.failed;
+    tg__spans_free(&s->spans);
+  }
+  f->scratch_spans = NULL;
+  tg__spans_free(&f->overflow_spans);
+  tg__arena_free(&f->scratch);
+}
+
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count) {
   for (size_t i = 0; i < count; i++)
     if (strlen(names[i]) == name.len && memcmp(names[i], name.ptr, name.len) == 0) return true;
@@ -204,37 +227,30 @@ static void sum_up(struct tg__facts *f) {
   f->median_ns = tg__usual_length(f);
 }
 
-struct tg__spans tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others) {
-  struct tg__spans left = {0};
+struct tg__spans *tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others) {
+  struct tg__spans *const left = tg__new_spans(f);
   tg__spans_union(of);
-  tg__spans_subtract(of, others, &left);
-  f->failed |= of->failed || others->failed || left.failed;
+  if (!f->failed) tg__spans_subtract(of, others, left);
+  f->failed |= of->failed || others->failed || left->failed;
   tg__spans_free(of);
   return left;
 }
 
 /* Gaps of one cause on one device, without what comes once. */
-void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out) {
-  struct tg__spans all = {0};
+struct tg__spans *tg__gap_spans(struct tg__facts *f, int64_t device, enum tg__gap_cause cause) {
+  struct tg__spans *const all = tg__new_spans(f);
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
-    if (g->device == device && g->cause == cause) tg__spans_add(&all, g->start_ns, g->end_ns);
+    if (g->device == device && g->cause == cause) tg__spans_add(all, g->start_ns, g->end_ns);
   }
-  tg__spans_union(&all);
-  tg__spans_subtract(&all, &f->one_off, out);
-  out->failed |= all.failed;
-  tg__spans_free(&all);
+  return tg__rest_of(f, all, &f->one_off);
 }
 
 static void sum_up_gaps(struct tg__facts *f) {
   for (size_t i = 0; i < f->gaps.count; i++) {
     if (i && f->gaps.items[i].device == f->gaps.items[i - 1].device) continue;
-    for (enum tg__gap_cause c = TG__GAP_NONE; c < TG__GAP_CAUSE_COUNT; c++) {
-      struct tg__spans spans = {0};
-      tg__gap_spans(f, f->gaps.items[i].device, c, &spans);
-      f->gap_ns[c] += tg__usual_sum(f, &spans);
-      tg__spans_free(&spans);
-    }
+    for (enum tg__gap_cause c = TG__GAP_NONE; c < TG__GAP_CAUSE_COUNT; c++)
+      f->gap_ns[c] += tg__usual_sum(f, tg__gap_spans(f, f->gaps.items[i].device, c));
   }
 }
 
@@ -289,13 +305,13 @@ void tg__facts_close(struct tg__facts *f) {
   tg__free(f->found);
   if (f->sites) tg__sites_close(f->sites);
   tg__free(f->sites);
-  tg__arena_free(&f->scratch);
+  empty_scratch(f);
 }
 
 static void run_rules(struct tg__facts *f) {
 #define RULE(function)                                                                                                 \
   if (!f->failed) function(f);                                                                                         \
-  tg__arena_free(&f->scratch);
+  empty_scratch(f);
 #include "diagnose/causes.def"
 }
 

@@ -80,6 +80,8 @@ struct tg__facts {
   int64_t job_step_ns;         /* the mean of all steps that were timed, where a rule goes by them; 0 */
   struct tg__sites *sites;     /* made when the first rule asks */
   struct tg__arena scratch;    /* see tg__alloc_scratch */
+  struct tg__scratch_spans *scratch_spans;
+  struct tg__spans overflow_spans; /* written to when memory has run out */
   bool failed;
 };
 
@@ -122,10 +124,10 @@ void tg__expect_of_device(struct tg__facts *f, struct tg__finding *x, int64_t de
  * time that is. */
 void tg__expect_at_sites(struct tg__facts *f, struct tg__finding *x, int64_t saving_sum_ns, double confidence,
                          const char *method);
-/* What of these intervals, which are joined and freed, lies outside of others, which are joined. */
-struct tg__spans tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others);
-/* The gaps of a device with one cause, joined and without what comes once; *out is to be freed. */
-void tg__gap_spans(const struct tg__facts *f, int64_t device, enum tg__gap_cause cause, struct tg__spans *out);
+/* What of these intervals, which are joined and freed, lies outside of others, which are joined; of tg__new_spans. */
+struct tg__spans *tg__rest_of(struct tg__facts *f, struct tg__spans *of, const struct tg__spans *others);
+/* The gaps of a device with one cause, joined and without what comes once; of tg__new_spans. */
+struct tg__spans *tg__gap_spans(struct tg__facts *f, int64_t device, enum tg__gap_cause cause);
 /* Time between a step and the next that is as long as a hundred steps: the clock jumped, or the program stood still;
  * 0. */
 int64_t tg__jump_after(const struct tg__facts *f, size_t step);
@@ -199,7 +201,7 @@ struct tg__pause {
   char where[sizeof((struct tg__finding *)0)->where];
   int64_t usual_ns, all_ns; /* what usual steps spend there, times the steps; all of it */
   uint32_t read;            /* a call that opens a file there, where half of the steps do so; TG_NONE */
-  struct tg__spans when;    /* joined; to be freed */
+  struct tg__spans *when;   /* joined; as of tg__new_spans */
 };
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
 /* Is the name one of these, or has it one of these in it? */
@@ -245,6 +247,7 @@ const char *tg__period_name(const struct tg__facts *f);
 const char *tg__period_each(const struct tg__facts *f);
 /* Zeroed memory, which goes when the rule ends that asked for it. NULL on no memory, which the facts then say. */
 void *tg__alloc_scratch(struct tg__facts *f, size_t count, size_t item_bytes);
+struct tg__spans *tg__new_spans(struct tg__facts *f); /* go at the same time; never NULL */
 /* A value behind the others of an array that grows; on no memory the facts say so. */
 #define TG__PUSH(f, items, count, cap, ...)                                                                            \
   do {                                                                                                                 \

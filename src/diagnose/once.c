@@ -11,7 +11,7 @@ struct usual { /* of the calls of one name that are no longer than LEAST_NS; of 
 struct once {
   struct tg__facts *f;
   struct usual *usual; /* by name */
-  struct tg__spans idle, calls;
+  struct tg__spans *idle, *calls;
   int64_t longest_ns, count;
   uint32_t longest;
   bool counts_steps; /* first the steps that have such calls are counted */
@@ -36,14 +36,14 @@ static void add_with_operator(struct once *o, uint32_t call) {
   const struct tg__columns *const t = o->f->t;
   const uint32_t unit = tg__sync_unit(t, call);
   const int64_t start = t->slices.start_ns[call], end = tg__slice_end(t, call);
-  tg__spans_add(&o->calls, start, end);
+  tg__spans_add(o->calls, start, end);
   size_t low = 0;
-  TG__PARTITION(low, o->idle.count, i, o->idle.items[i].end <= start);
-  if (low == o->idle.count || unit == call) return;
-  const struct tg__span pause = o->idle.items[low];
+  TG__PARTITION(low, o->idle->count, i, o->idle->items[i].end <= start);
+  if (low == o->idle->count || unit == call) return;
+  const struct tg__span pause = o->idle->items[low];
   const int64_t from = t->slices.start_ns[unit] > pause.start ? t->slices.start_ns[unit] : pause.start,
                 to = tg__slice_end(t, unit) < pause.end ? tg__slice_end(t, unit) : pause.end;
-  if (from < to) tg__spans_add(&o->calls, from, to);
+  if (from < to) tg__spans_add(o->calls, from, to);
 }
 
 /* A launch that takes much longer than others of its kind loads the kernel's code, unless the device works: then it
@@ -56,7 +56,7 @@ static void see_call(struct once *o, uint32_t slice, enum tg__class cls) {
   struct usual *const u = &o->usual[t->slices.name[slice]];
   const bool launches = tg__str_contains(name, "Launch") && u->count && dur / TIMES_USUAL > u->sum_ns / u->count;
   if (!launches && !makes_something(name)) return;
-  if (100 * tg__spans_inside(&o->idle, start, start + dur) < IDLE_PCT * dur) return;
+  if (100 * tg__spans_inside(o->idle, start, start + dur) < IDLE_PCT * dur) return;
   if (o->counts_steps) {
     const size_t step = tg__steps_begun(&o->f->steps, start) + 1;
     u->steps += u->step != step;
@@ -74,11 +74,11 @@ static void find_idle(struct once *o) {
   int64_t first = INT64_MAX;
   for (size_t i = 0; i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
-    tg__spans_add(&o->idle, g->start_ns, g->end_ns);
+    tg__spans_add(o->idle, g->start_ns, g->end_ns);
     if (f->t->slices.start_ns[g->before] < first) first = f->t->slices.start_ns[g->before];
   }
-  if (first > f->steps.window.start_ns) tg__spans_add(&o->idle, f->steps.window.start_ns, first);
-  tg__spans_union(&o->idle);
+  if (first > f->steps.window.start_ns) tg__spans_add(o->idle, f->steps.window.start_ns, first);
+  tg__spans_union(o->idle);
 }
 
 /* In a recording without steps nothing says that a wait comes again that is as long as all others together. */
@@ -88,7 +88,7 @@ static void add_longest_gap(struct once *o) {
   int64_t sum = 0;
   for (size_t i = 0; f->steps.source == TG__STEPS_RECORDING && i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
-    const int64_t ns = g->end_ns - g->start_ns - tg__spans_inside(&o->calls, g->start_ns, g->end_ns);
+    const int64_t ns = g->end_ns - g->start_ns - tg__spans_inside(o->calls, g->start_ns, g->end_ns);
     sum += ns;
     if (ns >= LEAST_NS && (!longest || ns > longest->end_ns - longest->start_ns)) longest = g;
   }
@@ -100,7 +100,7 @@ static void add_longest_gap(struct once *o) {
   TG_FORMAT(calls, "%s", f->one_off_text);
   TG_FORMAT(gap, "the device stands still once for %.2f ms during %.*s", tg__ms(longest->end_ns - longest->start_ns),
             (int)(during.len < 60 ? during.len : 60), during.ptr);
-  const bool is_longer = longest->end_ns - longest->start_ns > tg__spans_length(&o->calls);
+  const bool is_longer = longest->end_ns - longest->start_ns > tg__spans_length(o->calls);
   if (*calls)
     TG_FORMAT(f->one_off_text, "%s; %s", is_longer ? gap : calls, is_longer ? calls : gap);
   else
@@ -117,7 +117,10 @@ int64_t tg__jump_after(const struct tg__facts *f, size_t step) {
 void tg__facts_find_one_off(struct tg__facts *f) {
   for (size_t i = 0; i < f->steps.count; i++)
     if (tg__jump_after(f, i)) tg__spans_add(&f->one_off, f->steps.steps[i].end_ns, f->steps.steps[i + 1].start_ns);
-  struct once o = {.f = f, .usual = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *o.usual)};
+  struct once o = {.f = f,
+                   .idle = tg__new_spans(f),
+                   .calls = tg__new_spans(f),
+                   .usual = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *o.usual)};
   if (!f->gaps.device_count || f->failed) return;
   find_idle(&o);
   TG__EACH_IN_STEPS (w, f) learn_usual(&o, w.slice, w.cls);
@@ -125,7 +128,7 @@ void tg__facts_find_one_off(struct tg__facts *f) {
     o.counts_steps = !pass;
     TG__EACH_IN_STEPS (w, f) see_call(&o, w.slice, w.cls);
   }
-  tg__spans_union(&o.calls);
+  tg__spans_union(o.calls);
   const uint32_t unit = o.count ? tg__sync_unit(f->t, o.longest) : TG_NONE;
   const struct tg__str in = unit == TG_NONE || unit == o.longest ? TG_STR("") : tg__name(f->t, f->t->slices.name[unit]);
   const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
@@ -133,12 +136,10 @@ void tg__facts_find_one_off(struct tg__facts *f) {
     TG_FORMAT(f->one_off_text,
               "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms%s%.*s",
               (long long)o.count, o.count == 1 ? " loads" : "s load", o.count == 1 ? "makes" : "make",
-              tg__ms(tg__spans_length(&o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
+              tg__ms(tg__spans_length(o.calls)), (int)(name.len < 60 ? name.len : 60), name.ptr, tg__ms(o.longest_ns),
               in.len ? " in " : "", (int)(in.len < 60 ? in.len : 60), in.ptr);
-  tg__spans_add_all(&f->one_off, &o.calls);
+  tg__spans_add_all(&f->one_off, o.calls);
   add_longest_gap(&o);
   tg__spans_union(&f->one_off);
-  f->failed |= f->one_off.failed || o.idle.failed || o.calls.failed;
-  tg__spans_free(&o.idle);
-  tg__spans_free(&o.calls);
+  f->failed |= f->one_off.failed || o.idle->failed || o.calls->failed;
 }

@@ -17,7 +17,7 @@ struct pause {
   int64_t *ns;                      /* by step */
   size_t read_steps, last_step;     /* steps in which a file is opened to be read there; the last of them, and one */
   uint32_t read;                    /* such a call, TG_NONE */
-  struct tg__spans when;
+  struct tg__spans *when;
 };
 struct search {
   struct tg__facts *f;
@@ -26,7 +26,7 @@ struct search {
   int64_t update_until_ns; /* end of the optimizer's step or zero_grad that began last: its Python is torch's */
   size_t step;             /* that is under way */
   /* when operators or collectives run on other threads, or a call waits that is marked: that is no Python */
-  struct tg__spans others;
+  struct tg__spans *others;
   struct pause pauses[MOST_PAUSES]; /* one without frames: long pauses at an unknown line */
   size_t count;
   uint32_t *reads; /* files that the loop's thread opens to read, by time */
@@ -44,6 +44,7 @@ static struct pause *find_pause(struct search *s, const struct pause *at) {
   if (i == MOST_PAUSES) return NULL;
   if (i < s->count) return &s->pauses[i];
   s->pauses[i] = *at;
+  s->pauses[i].when = tg__new_spans(s->f);
   s->pauses[i].ns = tg__alloc_scratch(s->f, s->f->steps.count, sizeof *s->pauses->ns);
   s->count += s->pauses[i].ns != NULL;
   return s->pauses[i].ns ? &s->pauses[i] : NULL;
@@ -87,7 +88,7 @@ static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t 
   go_to_step(s, s->f->t->slices.start_ns[next]);
   struct pause *p = find_pause(s, &at);
   if (p) p->ns[s->step] += ns;
-  if (p) tg__spans_add(&p->when, from_ns, s->f->t->slices.start_ns[next]);
+  if (p) tg__spans_add(p->when, from_ns, s->f->t->slices.start_ns[next]);
   if (p) look_for_read(s, p, next);
 }
 
@@ -108,7 +109,7 @@ static void visit_slice(struct search *s, uint32_t slice, enum tg__class cls) {
   const int64_t from = s->update_until_ns > s->end_ns && s->update_until_ns <= start ? s->update_until_ns : s->end_ns,
                 pause_ns = start - from - boundary_ns(s, from, start);
   if (s->last != TG_NONE && pause_ns >= s->least_ns && !in_update)
-    add_pause(s, slice, from, pause_ns - USUAL_NS - tg__spans_inside(&s->others, from, start));
+    add_pause(s, slice, from, pause_ns - USUAL_NS - tg__spans_inside(s->others, from, start));
   if (is_optimizer && !in_update) s->update_until_ns = end;
   if (s->last != TG_NONE && (is_optimizer ? start : end) <= s->end_ns) return;
   s->last = slice;
@@ -125,7 +126,7 @@ static void visit_other_thread(struct search *s, uint32_t slice, enum tg__class 
                      (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works || waits ? tg__slice_track(t, slice) : s->track;
   if (waits ? track == s->track : track != s->track && t->tracks[track].pid == t->tracks[s->track].pid)
-    tg__spans_add_slice(&s->others, t, slice);
+    tg__spans_add_slice(s->others, t, slice);
 }
 
 /* The part that two places have in common stands there once: "between train.py(9): load and (12): train", "between
@@ -177,7 +178,7 @@ static void fill_pause(const struct search *s, const struct pause *best, struct 
     if (!is_between(p, best)) continue;
     if (2 * p->read_steps >= s->f->steps.count) out->read = p->read;
     for (size_t k = 0; k < s->f->steps.count; k++) out->all_ns += p->ns[k];
-    tg__spans_add_all(&out->when, &p->when);
+    tg__spans_add_all(out->when, p->when);
   }
 }
 
@@ -197,14 +198,14 @@ static void choose_longest_pause(struct search *s, struct tg__pause *out) {
     out->usual_ns += beside(s, usual, best);
   } else { /* those that are long */
     out->usual_ns = out->all_ns = nowhere;
-    for (size_t i = 0; i < s->count; i++) tg__spans_add_all(&out->when, &s->pauses[i].when);
+    for (size_t i = 0; i < s->count; i++) tg__spans_add_all(out->when, s->pauses[i].when);
     TG_FORMAT(out->where, "Python, between operators; record with with_stack=True to see where");
   }
 }
 
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
-  *out = (struct tg__pause){.read = TG_NONE};
-  struct search s = {.f = f, .last = TG_NONE, .update_until_ns = INT64_MIN};
+  *out = (struct tg__pause){.read = TG_NONE, .when = tg__new_spans(f)};
+  struct search s = {.f = f, .others = tg__new_spans(f), .last = TG_NONE, .update_until_ns = INT64_MIN};
   const uint32_t step = f->steps.count ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   if (step == TG_NONE) return;
   s.track = tg__slice_track(f->t, step);
@@ -212,15 +213,9 @@ void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out) {
   if (s.least_ns < LEAST_NS) s.least_ns = LEAST_NS;
   s.long_ns = tg__per_step(f, f->total_ns) / LONG_SHARE;
   TG__EACH_IN_STEPS (w, f) visit_other_thread(&s, w.slice, w.cls);
-  tg__spans_union(&s.others);
+  tg__spans_union(s.others);
   TG__EACH_IN_STEPS (w, f) visit_slice(&s, w.slice, w.cls);
   choose_longest_pause(&s, out);
-  out->when = tg__rest_of(f, &out->when, &s.others);
-  for (size_t i = 0; i < s.count; i++) {
-    f->failed |= s.pauses[i].when.failed;
-    tg__spans_free(&s.pauses[i].when);
-  }
+  out->when = tg__rest_of(f, out->when, s.others);
   tg__free(s.reads);
-  f->failed |= s.others.failed;
-  tg__spans_free(&s.others);
 }

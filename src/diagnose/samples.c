@@ -240,15 +240,13 @@ void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *c
   }
 }
 
-struct tg__spans tg__bare_spans(struct tg__facts *f) {
-  struct tg__spans window = {0}, busy = {0};
-  tg__spans_add(&window, f->steps.window.start_ns, f->steps.window.end_ns);
+struct tg__spans *tg__bare_spans(struct tg__facts *f) {
+  struct tg__spans *const window = tg__new_spans(f), *const busy = tg__new_spans(f);
+  tg__spans_add(window, f->steps.window.start_ns, f->steps.window.end_ns);
   TG__EACH_IN_STEPS (w, f)
     if (w.cls == TG__CLASS_OP || w.cls == TG__CLASS_RUNTIME || tg__class_is_device_work(w.cls) ||
         (w.cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(f->t, f->t->slices.name[w.slice]))))
-      tg__spans_add_slice(&busy, f->t, w.slice);
-  tg__spans_union(&busy);
-  struct tg__spans bare = tg__rest_of(f, &window, &busy);
-  tg__spans_free(&busy);
-  return bare;
+      tg__spans_add_slice(busy, f->t, w.slice);
+  tg__spans_union(busy);
+  return tg__rest_of(f, window, busy);
 }

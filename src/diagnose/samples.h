@@ -44,8 +44,9 @@ struct tg__sample {
 /* Those of the loop's process in the window of the steps, by time. */
 typedef void tg__sample_visitor(void *ctx, uint32_t slice, const struct tg__sample *s);
 void tg__each_sample(const struct tg__facts *f, tg__sample_visitor *see, void *ctx);
-/* Of the window of the steps, when no operator, call or data loader is on, and no device works: joined. To be freed. */
-struct tg__spans tg__bare_spans(struct tg__facts *f);
+/* Of the window of the steps, when no operator, call or data loader is on, and no device works: joined. As of
+ * tg__new_spans. */
+struct tg__spans *tg__bare_spans(struct tg__facts *f);
 /* Lines of the program with the time that was seen there. Begin with zeros. */
 enum { TG__LINES = 64 };
 struct tg__line {
