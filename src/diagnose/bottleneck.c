@@ -28,7 +28,7 @@ static void divide(struct tg__facts *f, struct division *d) {
   const int64_t *const p = f->part_ns;
   *d = (struct division){0};
   tg__bound_work(f, &d->work);
-  const bool has_steps = f->steps.source != TG__STEPS_RECORDING;
+  const bool has_steps = tg__has_steps(f);
   const int64_t copies = p[TG__PART_MEMCPY] + p[TG__PART_MEMSET],
                 marked = at_most(tg__input_waits(f), p[TG__PART_CPU_EXEC] + p[TG__PART_OTHER]),
                 between = p[TG__PART_CPU_EXEC] + p[TG__PART_OTHER] - marked;

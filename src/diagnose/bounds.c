@@ -7,7 +7,7 @@ enum { LAUNCH_NS = 50000, KEEPS_UP_PCT = 10 };
 /* A launch takes some ten microseconds: one that takes longer waits for room in the queue, a copy for the device. So
  * does releasing memory: it may still be in use. */
 static bool waits_for_device(const struct tg__columns *t, uint32_t slice) {
-  const struct tg__str call = tg__name(t, t->slices.name[slice]);
+  const struct tg__str call = tg__slice_name(t, slice);
   if (tg__str_contains(call, "Synchronize")) return true;
   return t->slices.dur_ns[slice] > LAUNCH_NS &&
          (tg__str_contains(call, "Launch") || tg__str_contains(call, "Memcpy") || tg__call_frees(call));

@@ -20,7 +20,7 @@ static bool is_of_memory(struct tg__str call) {
 static void see_memory_call(struct churn *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = c->f->t;
   if (tg__class_is_device_work(cls)) tg__spans_add_slice(c->busy, t, slice);
-  if (cls != TG__CLASS_RUNTIME || !is_of_memory(tg__name(t, t->slices.name[slice]))) return;
+  if (cls != TG__CLASS_RUNTIME || !is_of_memory(tg__slice_name(t, slice))) return;
   const size_t step = tg__steps_begun(&c->f->steps, t->slices.start_ns[slice]) + 1;
   tg__spans_add_slice(c->calls, t, slice);
   c->steps += step != c->step;
@@ -59,7 +59,7 @@ static void report_churn(const struct churn *c, const struct tg__spans *waits) {
 
 void tg__judge_allocator(struct tg__facts *f) {
   struct churn c = {.f = f, .calls = tg__new_spans(f), .busy = tg__new_spans(f), .longest = TG_NONE};
-  if (!f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return;
+  if (!f->has_device_work || !tg__has_steps(f)) return;
   TG__EACH_IN_STEPS (w, f) see_memory_call(&c, w.slice, w.cls);
   tg__spans_union(c.busy);
   struct tg__spans *const waits = tg__rest_of(f, c.calls, c.busy);

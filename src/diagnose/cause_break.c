@@ -26,8 +26,7 @@ bool tg__is_compiled_range(struct tg__str name) {
 }
 
 bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice) {
-  while (slice != TG_NONE && !tg__is_compiled_range(tg__name(t, t->slices.name[slice])))
-    slice = t->slices.parent[slice];
+  while (slice != TG_NONE && !tg__is_compiled_range(tg__slice_name(t, slice))) slice = t->slices.parent[slice];
   return slice != TG_NONE;
 }
 
@@ -62,8 +61,8 @@ static void next_graph(struct breaks *b, int64_t end_ns) {
 
 static void visit_break(struct breaks *b, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = b->f->t;
-  if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
-  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  if (!tg__class_is_range(cls)) return;
+  const struct tg__str name = tg__slice_name(t, slice);
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   const bool is_inside = tg__slice_track(t, slice) == b->track && start < b->outer_end;
   if (tg__name_is_compiled_region(name) && !is_inside) {

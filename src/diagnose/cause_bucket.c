@@ -30,11 +30,11 @@ static void see_call(struct collectives *c, uint32_t slice) {
 
 static void visit_collective(struct collectives *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = c->f->t;
-  const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
+  const bool host = tg__class_is_range(cls);
   if (cls != TG__CLASS_KERNEL && !host) return;
-  if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "c10d::")) see_call(c, slice);
+  if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__slice_name(t, slice), "c10d::")) see_call(c, slice);
   if (!(tg__slice_meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
-  const bool is_work = c->f->has_device_work ? !host : tg__str_has_prefix(tg__name(t, t->slices.name[slice]), "gloo:");
+  const bool is_work = c->f->has_device_work ? !host : tg__str_has_prefix(tg__slice_name(t, slice), "gloo:");
   if (!is_work) return;
   const int64_t elements = tg__arg_int(t, t->slices.args[slice], TG__K_IN_MSG_NELEMS, 0);
   if (c->f->has_device_work && elements > 0 && c->elements < INT64_MAX / 8 - elements) c->elements += elements;
@@ -93,8 +93,7 @@ static void report_collective(struct collectives *c) {
 
 void tg__judge_buckets(struct tg__facts *f) {
   struct collectives c = {.f = f, .call = TG_NONE, .calls = tg__new_spans(f)};
-  if (f->steps.source == TG__STEPS_RECORDING || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT)
-    return;
+  if (!tg__has_steps(f) || tg__pct(f->part_ns[TG__PART_COMMUNICATION], f->sum_ns) <= BUCKET_PCT) return;
   TG__EACH_IN_STEPS (w, f) visit_collective(&c, w.slice, w.cls);
   if (!f->failed && c.count) report_collective(&c);
   tg__free(c.slices);

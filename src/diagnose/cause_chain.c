@@ -103,7 +103,7 @@ static void report_chains(struct chains *x) {
 }
 
 void tg__judge_chains(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = !tg__has_steps(f) ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct chains x = {.s = s, .in = tg__alloc_scratch(f, s->count, sizeof *x.in), .top = TG_NONE};
   if (f->failed) return;

@@ -17,8 +17,7 @@ bool tg__is_compiling(struct tg__str name) {
 
 static void visit_compiler_frame(struct compiling *c, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = c->f->t;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !tg__is_compiling(tg__name(t, t->slices.name[slice])))
-    return;
+  if (!tg__class_is_range(cls) || !tg__is_compiling(tg__slice_name(t, slice))) return;
   const uint32_t track = tg__slice_track(t, slice);
   if (track == c->track && t->slices.start_ns[slice] < c->until_ns) return;
   c->track = track;
@@ -33,7 +32,7 @@ static void visit_compiler_frame(struct compiling *c, uint32_t slice, enum tg__c
 
 void tg__judge_compiling(struct tg__facts *f) {
   struct compiling c = {.f = f, .longest = TG_NONE, .track = TG_NONE};
-  if (f->steps.source == TG__STEPS_RECORDING) return;
+  if (!tg__has_steps(f)) return;
   TG__EACH_IN_STEPS (w, f) visit_compiler_frame(&c, w.slice, w.cls);
   const double share = tg__pct(c.ns, f->sum_ns);
   const bool goes_on = c.steps >= TIMES && 2 * c.step > f->steps.count; /* in the second half, too */

@@ -93,7 +93,7 @@ static void spread_over_run(struct tg__facts *f, const struct tg__compiles *c, s
 /* One recompilation counts: the step that holds it is long. The saving in later steps is not known. */
 static void judge_again(struct tg__facts *f, const struct tg__compiles *c) {
   struct again a = {0};
-  if (f->steps.source == TG__STEPS_RECORDING) return;
+  if (!tg__has_steps(f)) return;
   for (size_t i = 0; i < c->count; i++) see_again(f, &c->items[i], &a);
   struct tg__finding *x = tg__finding_of(f, TG__CAUSE_RECOMPILATION);
   const double share = tg__pct(a.ns, f->sum_ns);
@@ -280,11 +280,9 @@ static void drop_compile_advice(struct tg__finding *x) {
 
 void tg__judge_compiled_advice(struct tg__facts *f) {
   struct tg__spans *const regions = tg__new_spans(f);
-  TG__EACH_IN_STEPS (w, f) {
-    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
-    if (is_range && tg__name_is_compiled_region(tg__name(f->t, f->t->slices.name[w.slice])))
+  TG__EACH_IN_STEPS (w, f)
+    if (tg__class_is_range(w.cls) && tg__name_is_compiled_region(tg__slice_name(f->t, w.slice)))
       tg__spans_add_slice(regions, f->t, w.slice);
-  }
   tg__spans_union(regions);
   for (size_t i = 0; i < f->found_count && regions->count; i++) {
     struct tg__finding *const x = &f->found[i];

@@ -94,7 +94,7 @@ static bool converts(const struct tg__sites *s, const struct tg__site *x) {
   const uint32_t inner = x->slice + 1;
   if (!x->calls || x->kind != TG__CALL_FORWARD) return false;
   return tg__str_eq(tg__site_name(s, x), TG_STR("aten::contiguous")) && inner < t->slices.count &&
-         t->slices.parent[inner] == x->slice && tg__str_eq(tg__name(t, t->slices.name[inner]), TG_STR("aten::clone"));
+         t->slices.parent[inner] == x->slice && tg__str_eq(tg__slice_name(t, inner), TG_STR("aten::clone"));
 }
 
 /* The beginning of a list that a file may hold in several lines, as one. */
@@ -316,7 +316,7 @@ static void judge_clones(struct tg__sites *s, bool *in) {
 }
 
 void tg__judge_copies(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = !tg__has_steps(f) ? NULL : tg__facts_sites(f);
   if (!s) return;
   void (*const rules[])(struct tg__sites *, bool *) = {judge_growth, judge_layout, judge_model, judge_clones};
   bool *const in = tg__alloc_scratch(f, s->count, sizeof *in);

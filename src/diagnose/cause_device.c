@@ -213,7 +213,7 @@ bool tg__is_step_slice(const struct tg__facts *f, uint32_t slice) {
   const size_t begun = tg__steps_begun(&f->steps, f->t->slices.start_ns[slice]);
   const uint32_t step = begun ? f->steps.steps[begun - 1].step : TG_NONE;
   return (step != TG_NONE && f->t->steps[step].slice == slice) ||
-         tg__name_is_profiler_step(tg__name(f->t, f->t->slices.name[slice]), NULL);
+         tg__name_is_profiler_step(tg__slice_name(f->t, slice), NULL);
 }
 
 /* Names the part of the program that holds the gaps of this cause. Returns whether they are long stretches of it, and
@@ -225,10 +225,10 @@ static bool say_part(struct tg__facts *f, int64_t device, enum tg__gap_cause cau
   if (most.slice == TG_NONE) return false;
   tg__where_slice(f, most.slice, x);
   if (!most.is_half)
-    TG_ADD(x->evidence, ", %.0f %% of it in %.*s", most.pct, (int)tg__name(f->t, f->t->slices.name[most.slice]).len,
-           tg__name(f->t, f->t->slices.name[most.slice]).ptr);
+    TG_ADD(x->evidence, ", %.0f %% of it in %.*s", most.pct, (int)tg__slice_name(f->t, most.slice).len,
+           tg__slice_name(f->t, most.slice).ptr);
   return most.is_half && !*is_compiled && most.longest_ns >= f->median_ns / STRETCH_SHARE &&
-         !tg__str_has_prefix(tg__name(f->t, f->t->slices.name[most.slice]), "aten::");
+         !tg__str_has_prefix(tg__slice_name(f->t, most.slice), "aten::");
 }
 
 /* idle: without a kernel in usual steps. Part of it may lie outside the device's first and last work, part in
@@ -237,13 +237,13 @@ static bool describe_waits(struct tg__facts *f, int64_t device, int64_t idle, st
   const struct waits w = waits_of(f, device, x);
   if (2 * w.all_ns < idle) {
     tg__spans_free(&x->claim);
-    if (f->steps.source == TG__STEPS_RECORDING) return false;
+    if (!tg__has_steps(f)) return false;
     describe_edges(f, device, x);
     return true;
   }
   if (w.most == TG__GAP_QUEUED && 2 * long_queued(f, device) > w.ns[TG__GAP_QUEUED]) return false;
-  TG_ADD(x->evidence, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s",
-         tg__ms(tg__per_step(f, w.all_ns)), tg__period_per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
+  TG_ADD(x->evidence, "; between its work it stands still for %.2f ms %s, %.0f %% of that %s", tg__step_ms(f, w.all_ns),
+         tg__period_per(f), tg__pct(w.ns[w.most], w.all_ns), while_doing[w.most]);
   bool is_compiled = false;
   const bool is_stretch =
       w.most != TG__GAP_QUEUED && w.most != TG__GAP_NONE && say_part(f, device, w.most, x, &is_compiled);
@@ -272,12 +272,12 @@ static void judge_one_device(struct tg__facts *f, int64_t device) {
   x->is_symptom = true;
   TG_FORMAT(x->where, "device %lld", (long long)device);
   TG_FORMAT(x->evidence, "kernels run %.1f %% of the time: %.2f of %.2f ms %s (%s)", tg__pct(window - idle, window),
-            tg__ms(tg__per_step(f, window - idle)), tg__ms(tg__per_step(f, window)), tg__period_per(f),
+            tg__step_ms(f, window - idle), tg__step_ms(f, window), tg__period_per(f),
             tg__utilisation_class(tg__pct(window - idle, window)));
   if (describe_waits(f, device, idle, x)) return;
   tg__drop_last(f);
   tg__cannot_judge(f, TG__CAUSE_IDLE_DEVICE,
-                   f->steps.source == TG__STEPS_RECORDING && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
+                   !tg__has_steps(f) && f->gap_ns[TG__GAP_QUEUED] * 2 < idle
                        ? "the device works only in a part of the recording; record steps of it with "
                          "schedule(wait=1, warmup=2, active=5)"
                        : "it waits although work is queued, for an event, another stream or work that the trace lacks; "
@@ -323,7 +323,7 @@ static void judge_copy_calls(struct tg__facts *f) {
  * again, is a toy or a cut-out: how the device is used at work does not show there. */
 bool tg__has_little_work(const struct tg__facts *f) {
   const bool is_little = 100 * f->device_busy_ns < LITTLE_PCT * f->window_ns;
-  const bool is_once = f->steps.source == TG__STEPS_RECORDING && f->device_events < RECURS * f->device_names;
+  const bool is_once = !tg__has_steps(f) && f->device_events < RECURS * f->device_names;
   return is_little && (f->device_events < FEW_EVENTS || is_once);
 }
 

@@ -36,7 +36,7 @@ static uint64_t function_of_both(const struct tg__sites *s, uint32_t a, uint32_t
 }
 
 void tg__judge_forward(struct tg__facts *f) {
-  struct tg__sites *const s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  struct tg__sites *const s = !tg__has_steps(f) ? NULL : tg__facts_sites(f);
   bool *const in = s ? tg__alloc_scratch(f, s->count, sizeof *in) : NULL;
   int64_t ns = 0, calls;
   uint32_t *const order = in && s->count ? tg__order_new(s->count, comes_first, s->sites) : NULL;

@@ -84,8 +84,8 @@ static void report_gil(const struct gil *g, int64_t cost) {
       x->evidence,
       "other threads have Python's own lock (the GIL) for %.1f %% of the steps while the loop needs it: %.2f ms of "
       "%s %.2f ms %s, by %zu samples; one of them computes in Python in %zu of %zu looks meanwhile",
-      x->share_pct, tg__ms(x->cost_ns), tg__period_each(f), tg__ms(tg__per_step(f, f->total_ns)), tg__period_name(f),
-      g->samples, g->held, g->looks);
+      x->share_pct, tg__ms(x->cost_ns), tg__period_each(f), tg__step_ms(f, f->total_ns), tg__period_name(f), g->samples,
+      g->held, g->looks);
   say_holders(g, x);
   TG_FORMAT(x->advice, "%s", tg__doing_advice(TG__DOING_GIL));
   tg__finding_expect(f, x, cost - cost / 10, 0.7, "the time the loop waits for its turn, but for a tenth");

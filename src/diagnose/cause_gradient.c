@@ -163,8 +163,8 @@ static void judge_zero_fill(struct passes *p) {
   if (!x) return;
   TG_FORMAT(x->evidence,
             "%lld calls %s fill gradients with zeros, %.2f ms, and backward adds to them, %.2f ms (together %.1f %%)",
-            (long long)tg__per_step(f, calls), tg__period_per(f), tg__ms(tg__per_step(f, fill_ns)),
-            tg__ms(tg__per_step(f, added_ns)), x->share_pct);
+            (long long)tg__per_step(f, calls), tg__period_per(f), tg__step_ms(f, fill_ns), tg__step_ms(f, added_ns),
+            x->share_pct);
   TG_FORMAT(x->advice, "Release gradients instead: optimizer.zero_grad(set_to_none=True), which is the default.");
   tg__expect_at_sites(f, x, fill_ns + added_ns, 0.85, "the fills, and the additions that become assignments");
 }
@@ -202,7 +202,7 @@ static int64_t upkeep_ns(const struct tg__sites *s) {
     if (s->sites[i].kind == TG__CALL_UPDATE) update_ns += s->sites[i].forward_ns;
   if (s->f->device_bound) return update_ns;
   TG__EACH_IN_STEPS (w, s->f)
-    if (w.cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__name(t, t->slices.name[w.slice])))
+    if (w.cls == TG__CLASS_ANNOTATION && tg__is_zero_grad(tg__slice_name(t, w.slice)))
       tg__tally_add(s->f, &clear, w.slice, t->slices.dur_ns[w.slice]);
   return update_ns + tg__tally_sum(s->f, &clear);
 }
@@ -225,8 +225,8 @@ static void judge_table(struct tg__sites *s, uint32_t site, int64_t upkeep, int6
       out->evidence,
       "%lld of %lld rows of a table are looked up, and all of them get a gradient, %.2f ms %s, and an update and a "
       "release, about %.2f ms",
-      (long long)used, (long long)shapes[0].dim[0], tg__ms(tg__per_step(f, x->backward_ns)), tg__period_per(f),
-      tg__ms(tg__per_step(f, update)));
+      (long long)used, (long long)shapes[0].dim[0], tg__step_ms(f, x->backward_ns), tg__period_per(f),
+      tg__step_ms(f, update));
   TG_FORMAT(out->advice, "Make its gradient sparse: sparse=True of nn.Embedding or nn.EmbeddingBag, with "
                          "torch.optim.SparseAdam, or SGD without momentum.");
   tg__expect_at_sites(f, out, cost - cost / 10, 0.75,
@@ -239,7 +239,7 @@ static void judge_tables(struct tg__sites *s) {
 }
 
 void tg__judge_gradients(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = !tg__has_steps(f) ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct passes p = {.s = s,
                      .update = TG_NONE,

@@ -125,8 +125,7 @@ static void judge_again(struct tg__sites *s) {
 }
 
 void tg__judge_graph(struct tg__facts *f) {
-  struct tg__sites *s =
-      f->steps.source == TG__STEPS_RECORDING || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = !tg__has_steps(f) || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct nodes *const steps = tg__alloc_scratch(f, f->steps.count, sizeof *steps);
   int64_t each;

@@ -38,13 +38,13 @@ static uint32_t operator_behind(const struct tg__columns *t, uint32_t kernel) {
 static bool is_inner(struct matrix_work *m, uint32_t kernel) {
   const struct tg__columns *const t = m->f->t;
   const uint32_t op = operator_behind(t, kernel);
-  return op != TG_NONE && tg__str_has_prefix(tg__name(t, t->slices.name[op]), "aten::") &&
+  return op != TG_NONE && tg__str_has_prefix(tg__slice_name(t, op), "aten::") &&
          !tg__tensor_op(&m->names, t->slices.name[op]);
 }
 
 /* What the operator was given says it where the name of its kernel does not. */
 static enum tg__matrix_type type_of(const struct tg__columns *t, uint32_t kernel) {
-  const enum tg__matrix_type by_name = tg__matrix_type(tg__name(t, t->slices.name[kernel]));
+  const enum tg__matrix_type by_name = tg__matrix_type(tg__slice_name(t, kernel));
   const uint32_t op = by_name == TG__MATRIX_SINGLE ? operator_behind(t, kernel) : TG_NONE;
   const uint32_t types = op == TG_NONE ? TG_NONE : tg__arg_str(t, t->slices.args[op], TG__K_INPUT_TYPE);
   const struct tg__str text = types == TG_NONE ? TG_STR("") : tg__name(t, types);
@@ -55,8 +55,7 @@ static enum tg__matrix_type type_of(const struct tg__columns *t, uint32_t kernel
 
 /* A product of a matrix and a vector is bound by memory: on 16 bits there is nothing left to gain. */
 static bool is_as_it_must_be(const struct tg__columns *t, uint32_t kernel, enum tg__matrix_type type) {
-  return type == TG__MATRIX_WIDE ||
-         (type == TG__MATRIX_NARROW && tg__str_contains(tg__name(t, t->slices.name[kernel]), "gemv"));
+  return type == TG__MATRIX_WIDE || (type == TG__MATRIX_NARROW && tg__str_contains(tg__slice_name(t, kernel), "gemv"));
 }
 
 static void see_kernel(struct matrix_work *m, uint32_t slice, enum tg__class cls) {
@@ -75,7 +74,7 @@ static void see_kernel(struct matrix_work *m, uint32_t slice, enum tg__class cls
   tg__spans_add(m->plain, start, start + dur);
   m->plain_ns += dur;
   if (type == TG__MATRIX_NARROW) m->narrow_ns += dur;
-  if (tg__is_convolution_kernel(tg__name(t, t->slices.name[slice]))) m->convolution_ns += dur;
+  if (tg__is_convolution_kernel(tg__slice_name(t, slice))) m->convolution_ns += dur;
   m->device = d;
   tg__keep_longest(t, &m->longest, slice);
 }
@@ -126,7 +125,7 @@ void tg__judge_precision(struct tg__facts *f) {
     TG__EACH_IN_STEPS (w, f) see_kernel(&m, w.slice, w.cls);
   else
     f->failed = true;
-  const bool is_few = f->steps.source == TG__STEPS_RECORDING && m.kernels < LEAST_KERNELS;
+  const bool is_few = !tg__has_steps(f) && m.kernels < LEAST_KERNELS;
   if (!m.eligible)
     tg__cannot_judge(f, TG__CAUSE_MIXED_PRECISION_UNUSED, "no kernel on a device known to have tensor cores");
   else if (is_few)

@@ -96,8 +96,8 @@ static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
 }
 
 static void see_host(struct host *h, uint32_t slice, enum tg__class cls) {
-  if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
-  const struct tg__str name = tg__name(h->t, h->t->slices.name[slice]);
+  if (!tg__class_is_range(cls)) return;
+  const struct tg__str name = tg__slice_name(h->t, slice);
   const bool in_update = h->update_track != TG_NONE && h->t->slices.start_ns[slice] < h->update_until_ns &&
                          tg__slice_track(h->t, slice) == h->update_track;
   if (tg__slice_meaning(h->f, slice) & TG__NAME_OPTIMIZER_STEP) {
@@ -230,7 +230,7 @@ void tg__judge_overhead(struct tg__facts *f) {
   struct tg__spans *const spans = tg__new_spans(f);
   uint32_t longest = TG_NONE;
   TG__EACH_IN_STEPS (w, f) {
-    if (w.cls != TG__CLASS_OVERHEAD || is_of_program(tg__name(f->t, f->t->slices.name[w.slice]))) continue;
+    if (w.cls != TG__CLASS_OVERHEAD || is_of_program(tg__slice_name(f->t, w.slice))) continue;
     tg__spans_add_slice(spans, f->t, w.slice);
     tg__keep_longest(f->t, &longest, w.slice);
   }

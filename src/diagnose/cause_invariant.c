@@ -159,7 +159,7 @@ static void report_invariant(const struct invariant *v, const char *evidence, co
 }
 
 void tg__judge_invariants(struct tg__facts *f) {
-  struct tg__sites *s = f->steps.source == TG__STEPS_RECORDING || f->steps.count < 2 ? NULL : tg__facts_sites(f);
+  struct tg__sites *s = !tg__has_steps(f) || f->steps.count < 2 ? NULL : tg__facts_sites(f);
   if (!s || !trains(s)) return;
   struct invariant v = {.s = s,
                         .in = tg__alloc_scratch(f, s->count, sizeof *v.in),

@@ -142,7 +142,7 @@ static const struct kernel_rule rules[] = {
 
 static bool is_math(const struct tg__columns *t, uint32_t slice) {
   uint32_t at = t->slices.cause[slice];
-  while (at != TG_NONE && !tg__str_contains(tg__name(t, t->slices.name[at]), "dot_product_attention_math"))
+  while (at != TG_NONE && !tg__str_contains(tg__slice_name(t, at), "dot_product_attention_math"))
     at = t->slices.parent[at];
   return at != TG_NONE;
 }
@@ -232,7 +232,7 @@ static void judge_device(struct kernels *k) {
   TG__EACH_IN_STEPS (w, k->f)
     if (w.cls == TG__CLASS_MEMSET && tg__device_of(k->f, w.slice) == k->device)
       add_work(k, (struct work){.slice = w.slice, .kind = TG__KERNEL_FILL, .is_memset = true});
-  const bool is_few = k->f->steps.source == TG__STEPS_RECORDING && k->in_rows < LEAST_KERNELS;
+  const bool is_few = !tg__has_steps(k->f) && k->in_rows < LEAST_KERNELS;
   for (size_t r = 0; !is_few && !k->f->failed && r < sizeof rules / sizeof *rules; r++) {
     k->bytes = k->graph_edges = 0;
     for (size_t i = 0; i < k->count; i++) k->items[i].counts = k->items[i].goes = k->items[i].is_half = false;
@@ -247,11 +247,9 @@ void tg__judge_kernels(struct tg__facts *f) {
                       .device = INT64_MIN,
                       .updates = tg__new_spans(f),
                       .kinds = tg__alloc_scratch(f, tg__strings_count(f->t->strings), sizeof *k.kinds)};
-  TG__EACH_IN_STEPS (w, f) {
-    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
-    if (is_range && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP)
+  TG__EACH_IN_STEPS (w, f)
+    if (tg__class_is_range(w.cls) && tg__slice_meaning(f, w.slice) & TG__NAME_OPTIMIZER_STEP)
       tg__spans_add_slice(k.updates, f->t, w.slice);
-  }
   tg__spans_union(k.updates);
   while (!f->failed && tg__next_device(f, &k.device)) judge_device(&k);
   tg__free(k.items);

@@ -39,7 +39,7 @@ static bool reads_clock(struct tg__str call) {
 
 static void see_launched(struct labels *l, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = l->f->t;
-  if (cls == TG__CLASS_PYTHON && reads_clock(tg__name(t, t->slices.name[slice]))) {
+  if (cls == TG__CLASS_PYTHON && reads_clock(tg__slice_name(t, slice))) {
     TG__PUSH(l->f, l->reads, l->read_count, l->read_cap, slice);
   }
   const uint32_t call = t->slices.cause[slice];

@@ -393,10 +393,8 @@ static void report_loop(struct loop *l) {
       "a loop of %lld turns %s makes %lld short calls at %lld places of the program: %.2f ms%s, and %.2f ms of Python "
       "between them",
       (long long)l->times, tg__period_per(f), (long long)tg__per_step(f, calls), (long long)sites,
-      tg__ms(tg__per_step(f, l->ns)), tg__if_backward(l->s, l->in, " with their backward"),
-      tg__ms(tg__per_step(f, pause_ns)));
-  if (l->feed_ns)
-    TG_ADD(x->evidence, "; taking apart what it goes over takes %.2f ms", tg__ms(tg__per_step(f, l->feed_ns)));
+      tg__step_ms(f, l->ns), tg__if_backward(l->s, l->in, " with their backward"), tg__step_ms(f, pause_ns));
+  if (l->feed_ns) TG_ADD(x->evidence, "; taking apart what it goes over takes %.2f ms", tg__step_ms(f, l->feed_ns));
   TG_FORMAT(x->advice, "%s", advice_for(x->cause));
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);
@@ -404,8 +402,7 @@ static void report_loop(struct loop *l) {
 }
 
 void tg__judge_loops(struct tg__facts *f) {
-  if (f->device_bound || f->steps.source == TG__STEPS_RECORDING)
-    return; /* a device that is busy does not mind how it is fed */
+  if (f->device_bound || !tg__has_steps(f)) return; /* a device that is busy does not mind how it is fed */
   struct tg__sites *s = tg__facts_sites(f);
   if (!s) return;
   struct loop l = {.s = s,

@@ -192,9 +192,7 @@ static struct cast cast_of(const struct tg__sites *s, const struct tg__site_call
   if (!tg__is_forward(c) || !TG__IS_ONE_OF(tg__site_name(s, &s->sites[c->site]), casts)) return x;
   const uint64_t function = tg__site_function(s, &s->sites[c->site], NULL);
   uint32_t i = c->slice;
-  while (i < t->slices.count && i < c->slice + INNER &&
-         !tg__str_eq(tg__name(t, t->slices.name[i]), TG_STR("aten::copy_")))
-    i++;
+  while (i < t->slices.count && i < c->slice + INNER && !tg__str_eq(tg__slice_name(t, i), TG_STR("aten::copy_"))) i++;
   if (!function || i == t->slices.count || i == c->slice + INNER || t->slices.start_ns[i] >= tg__slice_end(t, c->slice))
     return x;
   const uint32_t types = tg__arg_str(t, t->slices.args[i], TG__K_INPUT_TYPE);
@@ -264,6 +262,5 @@ void tg__judge_types(struct tg__facts *f) {
   struct tg__sites *const s = tg__facts_sites(f);
   if (s && !model_is_double(s)) judge_doubles(s);
   const bool by_kernels = f->device_bound; /* these casts are then conversions, or parts of runs: cause_kernels.c */
-  if (s && !by_kernels && f->steps.source != TG__STEPS_RECORDING && !tg__has_found(f, TG__CAUSE_DTYPE_PROMOTION))
-    judge_casts(s);
+  if (s && !by_kernels && tg__has_steps(f) && !tg__has_found(f, TG__CAUSE_DTYPE_PROMOTION)) judge_casts(s);
 }

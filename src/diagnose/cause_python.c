@@ -24,7 +24,7 @@ static bool is_of_torch(struct tg__str name) {
 /* A label takes no time from the function that it stands in. */
 static bool is_label(const struct frames *f, uint32_t slice, enum tg__class cls) {
   return cls == TG__CLASS_ANNOTATION && !(tg__slice_meaning(f->facts, slice) & TG__NAME_DATALOADER) &&
-         tg__name_is_label(tg__name(f->t, f->t->slices.name[slice]));
+         tg__name_is_label(tg__slice_name(f->t, slice));
 }
 
 static uint32_t parent_of(const struct frames *f, uint32_t slice) {
@@ -70,7 +70,7 @@ static uint32_t busiest_frame(struct tg__facts *f, int64_t *own_ns) {
 }
 
 static enum tg__cause cause_of_frame(const struct tg__facts *f, uint32_t frame) {
-  const struct tg__str name = tg__name(f->t, f->t->slices.name[frame]);
+  const struct tg__str name = tg__slice_name(f->t, frame);
   if (tg__str_contains(name, "fsync") || tg__str_contains(name, "method flush of")) return TG__CAUSE_SYNC_LOGGING;
   if (f->t->slices.name[frame] == TG__K_PYTHON_GC) return TG__CAUSE_GC_PRESSURE;
   if (tg__str_contains(name, "function collect>") || tg__str_contains(name, "method collect of module"))
@@ -179,7 +179,7 @@ static enum tg__cause cause_of(const struct tg__facts *f, const struct stretch *
 
 static enum tg__doing doing_in(const struct tg__facts *f, const struct stretch *s) {
   if (s->still_ns) return TG__DOING_WAIT;
-  if (s->frame != TG_NONE) return tg__doing_of_call(tg__name(f->t, f->t->slices.name[s->frame]));
+  if (s->frame != TG_NONE) return tg__doing_of_call(tg__slice_name(f->t, s->frame));
   return s->seen.is_known ? s->seen.most : TG__DOING_COMPUTE;
 }
 
@@ -197,9 +197,8 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
   if (s->frame != TG_NONE) {
     const enum tg__doing doing = doing_in(f, s);
     tg__where_slice(f, s->frame, x);
-    TG_ADD(x->evidence, "the Python function with most own time takes %.2f ms of it%s%s",
-           tg__ms(tg__per_step(f, s->ns)), doing == TG__DOING_COMPUTE ? "" : "; it ",
-           doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
+    TG_ADD(x->evidence, "the Python function with most own time takes %.2f ms of it%s%s", tg__step_ms(f, s->ns),
+           doing == TG__DOING_COMPUTE ? "" : "; it ", doing == TG__DOING_COMPUTE ? "" : tg__doing_words(doing));
     return;
   }
   if (!reads_file(s) && s->seen.is_known) {
@@ -217,7 +216,7 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
 static bool lacks_device(const struct tg__facts *f) {
   TG__EACH_IN_STEPS (w, f)
     if (w.cls == TG__CLASS_RUNTIME ||
-        (tg__class_is_host(w.cls) && tg__str_has_prefix(tg__name(f->t, f->t->slices.name[w.slice]), "nccl:")))
+        (tg__class_is_host(w.cls) && tg__str_has_prefix(tg__slice_name(f->t, w.slice), "nccl:")))
       return true;
   return false;
 }
@@ -226,14 +225,14 @@ static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t
   const enum tg__cause cause = cause_of(f, s);
   const int64_t cost = s->ns < other ? s->ns : other;
   struct tg__finding *x = tg__finding_add(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
-  TG_FORMAT(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ",
-            tg__ms(tg__per_step(f, other)), tg__ms(tg__per_step(f, f->total_ns)), tg__pct(other, f->total_ns));
+  TG_FORMAT(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__step_ms(f, other),
+            tg__step_ms(f, f->total_ns), tg__pct(other, f->total_ns));
   TG_FORMAT(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
   if (s->still_ns)
     TG_ADD(x->evidence,
            "; the thread is on no core, and ready for none, for %.2f ms of a step: it waits, for what was not recorded",
-           tg__ms(tg__per_step(f, s->still_ns)));
+           tg__step_ms(f, s->still_ns));
   tg__claim_spans(f, x, s->frame != TG_NONE ? s->own : s->pause.when);
   const bool has_place = s->frame != TG_NONE || strstr(x->where, ".py(");
   tg__finding_expect(f, x, cost - cost / 10,
@@ -252,8 +251,7 @@ void tg__judge_python(struct tg__facts *f) {
     tg__tally_in(&bare, i + 1, f->steps.steps[i].part_ns[TG__PART_OTHER] + f->steps.steps[i].label_ns);
   const int64_t other = tg__tally_sum(f, &bare);
   const double share = tg__pct(other, f->total_ns);
-  if (f->has_device_work || share <= THRESHOLD_PCT || f->steps.source == TG__STEPS_RECORDING)
-    return; /* idle-device looks at devices */
+  if (f->has_device_work || share <= THRESHOLD_PCT || !tg__has_steps(f)) return; /* idle-device looks at devices */
   if (lacks_device(f)) {
     tg__cannot_judge(f, TG__CAUSE_SLOW_PYTHON_TRANSFORM,
                      "a device is used and was not recorded; add ProfilerActivity.CUDA to the activities");

@@ -47,7 +47,7 @@ static int64_t time_of_narrow(const struct tg__facts *f) {
   const struct tg__columns *const t = f->t;
   int64_t ns = 0;
   TG__EACH_IN_STEPS (w, f) {
-    const struct tg__str name = w.cls == TG__CLASS_KERNEL ? tg__name(t, t->slices.name[w.slice]) : TG_STR("");
+    const struct tg__str name = w.cls == TG__CLASS_KERNEL ? tg__slice_name(t, w.slice) : TG_STR("");
     if (tg__str_contains(name, "_align1") || tg__str_contains(name, "_align2")) ns += t->slices.dur_ns[w.slice];
   }
   return ns;

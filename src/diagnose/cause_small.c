@@ -43,7 +43,7 @@ static uint32_t claim_gaps(const struct tg__facts *f, struct tg__finding *x) {
     if (call == TG_NONE || !tg__is_in_compiled(t, call)) continue;
     compiled_ns += g->end_ns - g->start_ns;
     for (uint32_t s = call; s != TG_NONE; s = t->slices.parent[s]) /* the outermost */
-      if (tg__is_compiled_range(tg__name(t, t->slices.name[s]))) range = s;
+      if (tg__is_compiled_range(tg__slice_name(t, s))) range = s;
   }
   return 2 * compiled_ns >= all_ns ? range : TG_NONE;
 }
@@ -71,7 +71,7 @@ static void say_kernels(struct tg__facts *f, struct tg__finding *x) {
   }
   const uint32_t kernel = most_frequent(f);
   if (kernel == TG_NONE) return;
-  const struct tg__str name = tg__name(f->t, f->t->slices.name[kernel]);
+  const struct tg__str name = tg__slice_name(f->t, kernel);
   TG_FORMAT(x->where, "kernels of the %s, most often %.*s", tg__period_name(f), (int)(name.len < 120 ? name.len : 120),
             name.ptr);
 }

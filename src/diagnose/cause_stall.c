@@ -266,7 +266,7 @@ static bool is_periodic(struct tg__facts *f, const struct tg__timed *of) {
 }
 
 void tg__judge_stalls(struct tg__facts *f) {
-  if (f->steps.source == TG__STEPS_RECORDING || f->steps.count < STALL_STEPS) {
+  if (!tg__has_steps(f) || f->steps.count < STALL_STEPS) {
     tg__cannot_judge(f, TG__CAUSE_PERIODIC_STALL, "fewer than 5 steps");
     return;
   }

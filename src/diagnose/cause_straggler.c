@@ -39,7 +39,7 @@ static void say_place(struct tg__facts *f, struct tg__finding *x) {
 static bool say_stretch(struct tg__facts *f, struct tg__finding *x) {
   struct tg__pause pause;
   struct tg__sampled seen;
-  if (f->has_device_work || f->steps.source == TG__STEPS_RECORDING) return false;
+  if (f->has_device_work || !tg__has_steps(f)) return false;
   tg__find_longest_pause(f, &pause);
   tg__sample_stretches(f, pause.when, &seen);
   const bool is_it =

@@ -56,10 +56,10 @@ static const char *sync_advice(enum tg__sync_kind kind) {
 static void see_waiting_call(struct syncs *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool copies_back = cls == TG__CLASS_MEMCPY && t->slices.cause[slice] != TG_NONE &&
-                           tg__str_contains(tg__name(t, t->slices.name[slice]), "Device -> Pageable");
-  const uint32_t call = copies_back ? t->slices.cause[slice]
-                        : cls == TG__CLASS_RUNTIME && tg__call_waits(tg__name(t, t->slices.name[slice])) ? slice
-                                                                                                         : TG_NONE;
+                           tg__str_contains(tg__slice_name(t, slice), "Device -> Pageable");
+  const uint32_t call = copies_back                                                            ? t->slices.cause[slice]
+                        : cls == TG__CLASS_RUNTIME && tg__call_waits(tg__slice_name(t, slice)) ? slice
+                                                                                               : TG_NONE;
   if (call == TG_NONE || tg__slice_class(t, call) != TG__CLASS_RUNTIME) return;
   TG__PUSH(s->f, s->calls, s->count, s->cap, call);
 }

@@ -34,7 +34,7 @@ struct own { /* by slice of a call */
  * dimension of its input. */
 static int64_t pieces_of(const struct tg__sites *s, uint32_t slice) {
   struct tg__shape shapes[TG_INPUTS];
-  if (!tg__str_contains(tg__name(s->f->t, s->f->t->slices.name[slice]), "_rnn_layer")) return 1;
+  if (!tg__str_contains(tg__slice_name(s->f->t, slice), "_rnn_layer")) return 1;
   return tg__call_shapes(s, slice, shapes) && shapes[0].rank == 3 && shapes[0].dim[0] > 1 ? shapes[0].dim[0] : 1;
 }
 
@@ -151,7 +151,7 @@ static int64_t enough(const struct tg__facts *f, int64_t cores) {
 
 void tg__judge_threads(struct tg__facts *f) {
   const int64_t threads = condition(f, "threads"), cores = condition(f, "cpu_cores");
-  if (f->has_device_work || f->steps.source == TG__STEPS_RECORDING || threads < 1 || cores < 1) return;
+  if (f->has_device_work || !tg__has_steps(f) || threads < 1 || cores < 1) return;
   if (threads <= cores && threads >= enough(f, cores)) return;
   const double foreign = f->noise.foreign_cores;
   const int64_t free_cores = foreign > 0 ? cores - (int64_t)ceil(foreign - SPARE_CORES) : cores;

@@ -23,7 +23,7 @@ static bool is_meant(const struct transfers *x, struct tg__str name) {
 static void see_transfer(struct transfers *x, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = x->f->t;
   if (cls == TG__CLASS_KERNEL) tg__spans_add_slice(x->kernels, t, slice);
-  if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__name(t, t->slices.name[slice]))) return;
+  if (cls != TG__CLASS_MEMCPY || !is_meant(x, tg__slice_name(t, slice))) return;
   tg__spans_add_slice(x->copies, t, slice);
   const int64_t bytes = tg__arg_int(t, t->slices.args[slice], TG__K_BYTES, INT32_MAX);
   x->bytes += bytes > 0 && x->bytes < INT64_MAX / 2 ? (bytes < INT32_MAX ? bytes : INT32_MAX) : 0;

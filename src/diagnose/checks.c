@@ -22,7 +22,7 @@ static double as_found(const struct tg__facts *f, enum tg__cause cause, double p
 static void check_device(const struct tg__facts *f, double busy, size_t devices, char *text, size_t size) {
   if (tg__has_little_work(f)) return;
   add_check(text, size, devices > 1 ? "devices busy, on average," : "device busy", busy);
-  if (f->steps.source != TG__STEPS_RECORDING) tg__text_add(text, size, " (%s)", tg__utilisation_class(busy));
+  if (tg__has_steps(f)) tg__text_add(text, size, " (%s)", tg__utilisation_class(busy));
   const double idle = as_found(f, TG__CAUSE_IDLE_DEVICE, 0);
   if (idle > 0) add_check(text, size, "without a kernel", idle);
 }
@@ -43,7 +43,7 @@ static void say_peak(const struct tg__facts *f, double busy, char *text, size_t 
 
 static void say_steps(const struct tg__facts *f, char *text, size_t size) {
   const size_t n = f->steps.count;
-  if (f->steps.source == TG__STEPS_RECORDING)
+  if (!tg__has_steps(f))
     tg__text_add(text, size, "; shares are of the recording");
   else if (n == 1)
     tg__text_add(text, size, "; shares are of the one step");

@@ -38,7 +38,7 @@ static void put_times(struct tg__diagnosis *d, const int64_t *sorted, size_t n) 
     const char *name;
     double quantile;
   } figures[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
-  const bool has_steps = d->f->steps.source != TG__STEPS_RECORDING;
+  const bool has_steps = tg__has_steps(d->f);
   char text[200];
   if (!has_steps)
     TG_FORMAT(text, "no steps are marked: this is the recording as one step");

@@ -113,7 +113,7 @@ void tg__finding_withhold(struct tg__facts *f, enum tg__cause cause, double shar
 }
 
 uint32_t tg__loop_track(const struct tg__facts *f) {
-  const bool marked = f->steps.source != TG__STEPS_RECORDING && f->steps.count;
+  const bool marked = tg__has_steps(f) && f->steps.count;
   const uint32_t step = marked ? f->t->steps[f->steps.steps[0].step].slice : TG_NONE;
   return step == TG_NONE ? TG_NONE : tg__slice_track(f->t, step);
 }
@@ -163,13 +163,12 @@ bool tg__has_one_of(struct tg__str name, const char *const *parts, size_t count)
   return false;
 }
 
-static bool has_no_steps(const struct tg__facts *f) { return f->steps.source == TG__STEPS_RECORDING; }
-const char *tg__period_per(const struct tg__facts *f) { return has_no_steps(f) ? "in all" : "a step"; }
-const char *tg__period_name(const struct tg__facts *f) { return has_no_steps(f) ? "recording" : "step"; }
-const char *tg__period_each(const struct tg__facts *f) { return has_no_steps(f) ? "the" : "each"; }
+const char *tg__period_per(const struct tg__facts *f) { return tg__has_steps(f) ? "a step" : "in all"; }
+const char *tg__period_name(const struct tg__facts *f) { return tg__has_steps(f) ? "step" : "recording"; }
+const char *tg__period_each(const struct tg__facts *f) { return tg__has_steps(f) ? "each" : "the"; }
 
 void tg__where_slice(const struct tg__facts *f, uint32_t slice, struct tg__finding *out) {
-  const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
+  const struct tg__str name = tg__slice_name(f->t, slice);
   struct tg__out line = {0};
   const struct tg__str module = tg__compiled_module(f->t, slice);
   if (!tg__is_user_frame(name)) tg__user_line(f->t, slice, &line);
@@ -206,7 +205,7 @@ void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) 
 }
 
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice) {
-  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  const struct tg__str name = tg__slice_name(t, slice);
   return tg__str_has_prefix(name, "autograd::engine::") || tg__str_has_prefix(name, "torch::autograd::") ||
          tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1) >= 0;
 }
@@ -269,7 +268,7 @@ static void count_device_events(struct tg__facts *f) {
 /* What comes once is no part of a recording that is judged as a whole. */
 static void leave_out_once(struct tg__facts *f) {
   const int64_t ns = tg__spans_inside(&f->one_off, f->steps.window.start_ns, f->steps.window.end_ns);
-  if (f->steps.source != TG__STEPS_RECORDING || ns >= f->total_ns) return;
+  if (tg__has_steps(f) || ns >= f->total_ns) return;
   f->total_ns -= ns;
   f->sum_ns = f->median_ns = f->total_ns;
 }

@@ -241,6 +241,9 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 /* Of the thread on which the steps are marked; TG_NONE: not known. */
 uint32_t tg__loop_track(const struct tg__facts *f);
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
+static inline bool tg__has_steps(const struct tg__facts *f) {
+  return f->steps.source != TG__STEPS_RECORDING;
+} /* marked */
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__period_per(const struct tg__facts *f);
 const char *tg__period_name(const struct tg__facts *f);
@@ -260,6 +263,7 @@ static inline double tg__pct(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 static inline double tg__ms(int64_t ns) { return (double)ns / 1e6; }
+static inline double tg__step_ms(const struct tg__facts *f, int64_t sum_ns) { return tg__ms(tg__per_step(f, sum_ns)); }
 
 /* One rank's facts; close them either way. TG_OK or TG_MEMORY. */
 enum tg_err tg__facts_open(const struct tg__columns *t, uint32_t rank, struct tg__facts *f);

@@ -20,10 +20,9 @@ struct parts {
 
 static bool is_part(struct tg__facts *f, uint32_t slice) {
   const enum tg__class cls = tg__slice_class(f->t, slice);
-  const struct tg__str name = tg__name(f->t, f->t->slices.name[slice]);
+  const struct tg__str name = tg__slice_name(f->t, slice);
   if (cls == TG__CLASS_PYTHON) return tg__is_user_frame(name) || tg__slice_meaning(f, slice) & TG__NAME_MODULE;
-  return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && !tg__is_step_slice(f, slice) &&
-         !tg__str_has_prefix(name, "autograd::engine::");
+  return tg__class_is_range(cls) && !tg__is_step_slice(f, slice) && !tg__str_has_prefix(name, "autograd::engine::");
 }
 
 /* The parts around a slice, innermost first; of compiled code none below its outermost range. Without any the slice
@@ -32,7 +31,7 @@ static size_t parts_around(struct tg__facts *f, uint32_t slice, uint32_t *out) {
   size_t n = 0;
   for (uint32_t s = slice; s != TG_NONE; s = f->t->slices.parent[s]) {
     if (!is_part(f, s)) continue;
-    if (tg__is_compiled_range(tg__name(f->t, f->t->slices.name[s]))) n = 0;
+    if (tg__is_compiled_range(tg__slice_name(f->t, s))) n = 0;
     if (n < DEPTH) out[n++] = s;
   }
   if (!n && !tg__is_step_slice(f, slice)) out[n++] = slice;

@@ -43,7 +43,7 @@ static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
                    "shares are without %s",
                    warm, warm + n, tg__ms(f->steps.warm_ns), warm > 1 ? " each" : "", tg__ms(f->steps.usual_ns),
                    warm > 1 ? "them" : "it");
-  if (f->steps.source == TG__STEPS_RECORDING || n < WARM_STEPS) return;
+  if (!tg__has_steps(f) || n < WARM_STEPS) return;
   const int64_t first = median_between(f, 0, n / 2), last = median_between(f, n - n / 4, n);
   if (f->failed || first <= WARM_TIMES * last) return;
   tg__table_note(
@@ -56,8 +56,7 @@ static void note_warm_up(struct tg__facts *f, struct tg_table *out) {
 /* The parts of a step: training has a backward pass, and the two take about 1 to 2, on the device where
  * there is one. Where modules are known forward is what runs in them. */
 static void note_passes(struct tg__facts *f, struct tg_table *out) {
-  const struct tg__sites *const s =
-      f->steps.source == TG__STEPS_RECORDING || f->steps.count < USUAL_STEPS ? NULL : tg__facts_sites(f);
+  const struct tg__sites *const s = !tg__has_steps(f) || f->steps.count < USUAL_STEPS ? NULL : tg__facts_sites(f);
   int64_t forward = 0, backward = 0;
   for (size_t i = 0; s && i < s->call_count; i++) {
     const struct tg__site_call *const c = &s->calls[i];
@@ -78,8 +77,7 @@ static void note_passes(struct tg__facts *f, struct tg_table *out) {
     tg__table_note(out,
                    "operators of forward take %.2f ms a step and those of backward %.2f ms, %.1f times; usual is that "
                    "backward takes about twice what forward does",
-                   tg__ms(tg__per_step(f, forward)), tg__ms(tg__per_step(f, backward)),
-                   forward ? (double)backward / (double)forward : 0);
+                   tg__step_ms(f, forward), tg__step_ms(f, backward), forward ? (double)backward / (double)forward : 0);
 }
 
 static void note_compiling(const struct tg__facts *f, struct tg_table *out) {
@@ -87,8 +85,8 @@ static void note_compiling(const struct tg__facts *f, struct tg_table *out) {
   int64_t ns = 0, until_ns = INT64_MIN;
   if (tg__has_found(f, TG__CAUSE_RECOMPILATION)) return;
   TG__EACH_IN_STEPS (w, f) {
-    const bool is_range = w.cls == TG__CLASS_OP || w.cls == TG__CLASS_ANNOTATION;
-    if (!is_range || s->start_ns[w.slice] < until_ns || !tg__is_compiling(tg__name(f->t, s->name[w.slice]))) continue;
+    if (!tg__class_is_range(w.cls) || s->start_ns[w.slice] < until_ns) continue;
+    if (!tg__is_compiling(tg__slice_name(f->t, w.slice))) continue;
     until_ns = tg__slice_end(f->t, w.slice);
     ns += s->dur_ns[w.slice];
   }

@@ -52,7 +52,7 @@ static void see_call(struct once *o, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = o->f->t;
   const int64_t dur = t->slices.dur_ns[slice], start = t->slices.start_ns[slice];
   if (cls != TG__CLASS_RUNTIME || dur < LEAST_NS) return;
-  const struct tg__str name = tg__name(t, t->slices.name[slice]);
+  const struct tg__str name = tg__slice_name(t, slice);
   struct usual *const u = &o->usual[t->slices.name[slice]];
   const bool launches = tg__str_contains(name, "Launch") && u->count && dur / TIMES_USUAL > u->sum_ns / u->count;
   if (!launches && !makes_something(name)) return;
@@ -86,7 +86,7 @@ static void add_longest_gap(struct once *o) {
   struct tg__facts *const f = o->f;
   const struct tg__gap *longest = NULL;
   int64_t sum = 0;
-  for (size_t i = 0; f->steps.source == TG__STEPS_RECORDING && i < f->gaps.count; i++) {
+  for (size_t i = 0; !tg__has_steps(f) && i < f->gaps.count; i++) {
     const struct tg__gap *const g = &f->gaps.items[i];
     const int64_t ns = g->end_ns - g->start_ns - tg__spans_inside(o->calls, g->start_ns, g->end_ns);
     sum += ns;
@@ -95,7 +95,7 @@ static void add_longest_gap(struct once *o) {
   if (!longest || 100 * (longest->end_ns - longest->start_ns) <= MOST_PCT * sum) return;
   tg__spans_add(&f->one_off, longest->start_ns, longest->end_ns);
   const struct tg__str during =
-      longest->during == TG_NONE ? TG_STR("nothing recorded") : tg__name(f->t, f->t->slices.name[longest->during]);
+      longest->during == TG_NONE ? TG_STR("nothing recorded") : tg__slice_name(f->t, longest->during);
   char calls[sizeof f->one_off_text], gap[160];
   TG_FORMAT(calls, "%s", f->one_off_text);
   TG_FORMAT(gap, "the device stands still once for %.2f ms during %.*s", tg__ms(longest->end_ns - longest->start_ns),
@@ -130,8 +130,8 @@ void tg__facts_find_one_off(struct tg__facts *f) {
   }
   tg__spans_union(o.calls);
   const uint32_t unit = o.count ? tg__sync_unit(f->t, o.longest) : TG_NONE;
-  const struct tg__str in = unit == TG_NONE || unit == o.longest ? TG_STR("") : tg__name(f->t, f->t->slices.name[unit]);
-  const struct tg__str name = o.count ? tg__name(f->t, f->t->slices.name[o.longest]) : TG_STR("");
+  const struct tg__str in = unit == TG_NONE || unit == o.longest ? TG_STR("") : tg__slice_name(f->t, unit);
+  const struct tg__str name = o.count ? tg__slice_name(f->t, o.longest) : TG_STR("");
   if (o.count)
     TG_FORMAT(f->one_off_text,
               "%lld call%s code or %s memory for the first time, %.2f ms, the longest %.*s of %.2f ms%s%.*s",

@@ -93,16 +93,15 @@ static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t 
 }
 
 static bool is_of_optimizer(const struct search *s, uint32_t slice) {
-  return tg__slice_meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP ||
-         tg__is_zero_grad(tg__name(s->f->t, s->f->t->slices.name[slice]));
+  return tg__slice_meaning(s->f, slice) & TG__NAME_OPTIMIZER_STEP || tg__is_zero_grad(tg__slice_name(s->f->t, slice));
 }
 
 static void visit_slice(struct search *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
   const bool is_loader = cls == TG__CLASS_ANNOTATION && (tg__slice_meaning(s->f, slice) & TG__NAME_DATALOADER);
-  const bool is_optimizer = (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) && is_of_optimizer(s, slice);
+  const bool is_optimizer = tg__class_is_range(cls) && is_of_optimizer(s, slice);
   const bool works =
-      cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && !tg__name_is_label(tg__name(t, t->slices.name[slice])));
+      cls == TG__CLASS_OP || (cls == TG__CLASS_ANNOTATION && !tg__name_is_label(tg__slice_name(t, slice)));
   if ((!works && !is_loader && !is_optimizer) || tg__slice_track(t, slice) != s->track) return;
   const int64_t start = t->slices.start_ns[slice], end = tg__slice_end(t, slice);
   const bool in_update = start < s->update_until_ns && !tg__is_of_closure(t, slice);
@@ -118,10 +117,9 @@ static void visit_slice(struct search *s, uint32_t slice, enum tg__class cls) {
 
 static void visit_other_thread(struct search *s, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = s->f->t;
-  const bool reads =
-      cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__name(t, t->slices.name[slice]), TG_STR("builtins.open"));
+  const bool reads = cls == TG__CLASS_ANNOTATION && tg__str_eq(tg__slice_name(t, slice), TG_STR("builtins.open"));
   if (reads && tg__slice_track(t, slice) == s->track) { TG__PUSH(s->f, s->reads, s->read_count, s->read_cap, slice); }
-  const bool waits = cls == TG__CLASS_ANNOTATION && tg__is_marked_wait(tg__name(t, t->slices.name[slice])),
+  const bool waits = cls == TG__CLASS_ANNOTATION && tg__is_marked_wait(tg__slice_name(t, slice)),
              works = cls == TG__CLASS_OP ||
                      (cls == TG__CLASS_ANNOTATION && tg__slice_meaning(s->f, slice) & TG__NAME_COLLECTIVE_CALL);
   const uint32_t track = works || waits ? tg__slice_track(t, slice) : s->track;

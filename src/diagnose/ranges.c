@@ -52,7 +52,7 @@ static bool saves_more(uint32_t a, uint32_t b, const void *ctx) {
 static bool is_fetch(const void *ctx, uint32_t slice) {
   struct tg__facts *const f = *(struct tg__facts *const *)ctx;
   const enum tg__class cls = tg__slice_class(f->t, slice);
-  return (cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION) && tg__slice_meaning(f, slice) & TG__NAME_DATALOADER;
+  return tg__class_is_range(cls) && tg__slice_meaning(f, slice) & TG__NAME_DATALOADER;
 }
 
 static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,

@@ -132,7 +132,7 @@ static struct tg__sample read_sample(const struct tg__columns *t, uint32_t slice
   const uint32_t args = t->slices.args[slice], text = tg__arg_str(t, args, TG__K_CALL_STACK);
   const struct tg__str stack = text == TG_NONE ? TG_STR("") : tg__name(t, text);
   struct tg__sample s = {.thread = tg__arg_int(t, args, TG__K_SAMPLED_THREAD, 0),
-                         .doing = doing_of(tg__name(t, t->slices.name[slice]), stack),
+                         .doing = doing_of(tg__slice_name(t, slice), stack),
                          .frame = tg__user_frame_of_stack(stack),
                          .stack = stack};
   s.is_there = s.frame.len && s.frame.ptr == stack.ptr;
@@ -245,7 +245,7 @@ struct tg__spans *tg__bare_spans(struct tg__facts *f) {
   tg__spans_add(window, f->steps.window.start_ns, f->steps.window.end_ns);
   TG__EACH_IN_STEPS (w, f)
     if (w.cls == TG__CLASS_OP || w.cls == TG__CLASS_RUNTIME || tg__class_is_device_work(w.cls) ||
-        (w.cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__name(f->t, f->t->slices.name[w.slice]))))
+        (w.cls == TG__CLASS_ANNOTATION && tg__name_is_dataloader(tg__slice_name(f->t, w.slice))))
       tg__spans_add_slice(busy, f->t, w.slice);
   tg__spans_union(busy);
   return tg__rest_of(f, window, busy);

@@ -63,7 +63,7 @@ static uint32_t path_around(struct walk *w, uint32_t i) {
   const uint32_t from = tg__arg_str(t, t->slices.args[i], TG__K_CALL_FROM), at = w->path_at[parent - w->first];
   if (from == TG_NONE || !at) return at;
   return tg__paths_step(&w->s->paths, w->s->paths.up[at],
-                        frame_at_line(w, tg__name(t, t->slices.name[parent]), tg__name(t, from)));
+                        frame_at_line(w, tg__slice_name(t, parent), tg__name(t, from)));
 }
 
 static void enter_module(struct walk *w, uint32_t i) {
@@ -231,8 +231,7 @@ static void count_site_calls(struct tg__sites *s) {
 }
 
 static bool is_operator(const struct walk *w, uint32_t slice) {
-  return tg__slice_class(w->t, slice) == TG__CLASS_OP &&
-         tg__str_contains(tg__name(w->t, w->t->slices.name[slice]), "::");
+  return tg__slice_class(w->t, slice) == TG__CLASS_OP && tg__str_contains(tg__slice_name(w->t, slice), "::");
 }
 
 bool tg__is_zero_grad(struct tg__str name) { return tg__str_has_prefix(name, "Optimizer.zero_grad#"); }
@@ -241,9 +240,9 @@ static void visit_call(struct walk *w, uint32_t i) {
   const struct tg__columns *t = w->t;
   const int64_t start = t->slices.start_ns[i], end = tg__slice_end(t, i);
   note_place(w, i);
-  const struct tg__str name = tg__name(t, t->slices.name[i]);
+  const struct tg__str name = tg__slice_name(t, i);
   const enum tg__class cls = tg__slice_class(t, i);
-  if (cls == TG__CLASS_ANNOTATION || cls == TG__CLASS_OP) {
+  if (tg__class_is_range(cls)) {
     const unsigned meaning = tg__names_of(&w->s->f->names, t->slices.name[i]);
     if (meaning & TG__NAME_OPTIMIZER_STEP) w->update_until = end;
     if (meaning & TG__NAME_DATALOADER) w->load_until = end;

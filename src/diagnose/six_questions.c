@@ -25,15 +25,15 @@ static void say_utilisation(struct tg__facts *f, struct answer *a) {
     a->next = TG__Q_ops;
     a->words = "--limit 20";
     TG_FORMAT(a->evidence, "no device was recorded; operators run on the host for %.1f %% of the %s", a->value,
-              f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
+              !tg__has_steps(f) ? "recording" : "steps");
   }
 }
 
 static void say_loader(struct tg__facts *f, struct answer *a) {
   const int64_t loader = f->part_ns[TG__PART_DATALOADER], waits = tg__input_waits(f);
   a->value = tg__pct(loader + waits, f->sum_ns);
-  TG_FORMAT(a->evidence, "data loader %.2f ms %s, waits for files and queues %.2f ms", tg__ms(tg__per_step(f, loader)),
-            tg__period_per(f), tg__ms(tg__per_step(f, waits)));
+  TG_FORMAT(a->evidence, "data loader %.2f ms %s, waits for files and queues %.2f ms", tg__step_ms(f, loader),
+            tg__period_per(f), tg__step_ms(f, waits));
 }
 
 static void say_communication(struct tg__facts *f, struct answer *a) {
@@ -45,11 +45,10 @@ static void say_communication(struct tg__facts *f, struct answer *a) {
   const int64_t exposed = f->part_ns[TG__PART_COMMUNICATION];
   a->value = tg__pct(exposed, f->sum_ns);
   if (exposed && !f->has_device_work)
-    TG_FORMAT(a->evidence, "collectives of the host take %.2f ms %s", tg__ms(tg__per_step(f, exposed)),
-              tg__period_per(f));
+    TG_FORMAT(a->evidence, "collectives of the host take %.2f ms %s", tg__step_ms(f, exposed), tg__period_per(f));
   else if (all_ns || exposed)
     TG_FORMAT(a->evidence, "%.2f ms %s with nothing computed beside it; %.2f ms are hidden under computing",
-              tg__ms(tg__per_step(f, exposed)), tg__period_per(f), tg__ms(tg__per_step(f, hidden_ns)));
+              tg__step_ms(f, exposed), tg__period_per(f), tg__step_ms(f, hidden_ns));
   else
     TG_FORMAT(a->evidence, "there are no collectives");
 }
@@ -105,7 +104,7 @@ static void say_synchronisation(struct tg__facts *f, struct answer *a) {
   if (t) {
     a->value = tg__pct(f->has_device_work ? idle_ns : wait_ns, f->sum_ns);
     TG_FORMAT(a->evidence, "%lld call%s, %.2f ms in all, beside %.2f ms of %s", (long long)calls, calls == 1 ? "" : "s",
-              tg__ms(wait_ns), tg__ms(f->sum_ns), f->steps.source == TG__STEPS_RECORDING ? "recording" : "steps");
+              tg__ms(wait_ns), tg__ms(f->sum_ns), !tg__has_steps(f) ? "recording" : "steps");
   }
   if (t && f->has_device_work)
     TG_ADD(a->evidence, "; the device stands still for %.2f ms around their ends", tg__ms(idle_ns));

@@ -53,6 +53,7 @@ static inline bool tg__class_is_device_side(enum tg__class c) { /* what stands o
   return tg__class_is_device_work(c) || c == TG__CLASS_GPU_ANNOTATION || c == TG__CLASS_SYNC ||
          c == TG__CLASS_DEVICE_MARK;
 }
+static inline bool tg__class_is_range(enum tg__class c) { return c == TG__CLASS_OP || c == TG__CLASS_ANNOTATION; }
 static inline bool tg__class_is_host(enum tg__class c) {
   return c == TG__CLASS_OP || c == TG__CLASS_RUNTIME || c == TG__CLASS_PYTHON || c == TG__CLASS_ANNOTATION ||
          c == TG__CLASS_PYTHON_OP;
@@ -342,6 +343,9 @@ void tg__cache_free(struct tg__cache *c); /* NULL is fine */
 
 static inline struct tg__str tg__name(const struct tg__columns *t, uint32_t string_id) {
   return tg__strings_get(t->strings, string_id);
+}
+static inline struct tg__str tg__slice_name(const struct tg__columns *t, uint32_t slice) {
+  return tg__name(t, t->slices.name[slice]);
 }
 static inline enum tg__class tg__slice_class(const struct tg__columns *t, uint32_t slice) {
   return (enum tg__class)t->cats[t->slices.cat[slice]].cls;
