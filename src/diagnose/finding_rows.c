@@ -9,7 +9,7 @@ enum { HIGH_PCT = 30, MEDIUM_PCT = 10, LOWEST_PCT = 5, NOISY_PCT = 30, MOST_ROWS
 static const double SURE = 0.4;
 
 static const char *const cause_names[TG__CAUSE_COUNT] = {
-#define CAUSE(id, name, meaning) name,
+#define CAUSE(id, name, meaning, change) name,
 #include "diagnose/causes.def"
 };
 static const char *const severities[] = {"low", "medium", "high"};

@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum tg__cause {
-#define CAUSE(id, name, meaning) TG__CAUSE_##id,
+#define CAUSE(id, name, meaning, change) TG__CAUSE_##id,
 #include "diagnose/causes.def"
   TG__CAUSE_COUNT
 };

@@ -16,16 +16,10 @@ static const struct {
 #include "diagnose/changes.def"
 };
 
-static enum change change_of(enum tg__cause cause) {
-  switch (cause) {
-#define CHANGE(id, change)                                                                                             \
-  case TG__CAUSE_##id:                                                                                                 \
-    return CHANGE_##change;
-#include "diagnose/changes.def"
-  default:
-    return CHANGE_NONE;
-  }
-}
+static const enum change change_of[TG__CAUSE_COUNT] = {
+#define CAUSE(id, name, meaning, change) CHANGE_##change,
+#include "diagnose/causes.def"
+};
 
 static bool is_modelled(enum tg__cause cause) {
   switch (cause) {
@@ -38,7 +32,7 @@ static bool is_modelled(enum tg__cause cause) {
 }
 
 static bool has_saving(const struct tg__finding *x) {
-  return x->saving_ns != TG_NULL_INT && x->saving_ns > 0 && change_of(x->cause) != CHANGE_NONE;
+  return x->saving_ns != TG_NULL_INT && x->saving_ns > 0 && change_of[x->cause] != CHANGE_NONE;
 }
 
 static bool saves_more(uint32_t a, uint32_t b, const void *ctx) {
@@ -57,7 +51,7 @@ static bool is_fetch(const void *ctx, uint32_t slice) {
 
 static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,
                           const struct tg__spans *left, struct tg__saving *out) {
-  const bool waits = change_of(x->cause) == CHANGE_OVERLAP;
+  const bool waits = change_of[x->cause] == CHANGE_OVERLAP;
   const enum tg__replay_cut cut = waits ? TG__CUT_WAITS : x->is_of_device ? TG__CUT_DEVICE : TG__CUT_HOST;
   const struct tg__replay_change workers = {
       .kind = TG__CHANGE_WORKERS, .workers = x->workers, .selects = is_fetch, .ctx = &f};
@@ -71,7 +65,7 @@ static bool replay_change(struct tg__facts *f, struct tg__replay_model *m, const
 static bool replay_finding(struct tg__facts *f, struct tg__replay_model *m, const struct tg__finding *x,
                            struct tg__spans *taken, struct tg__saving *out) {
   if (!tg__spans_length(&x->claim)) return false;
-  if (change_of(x->cause) != CHANGE_OVERLAP && !x->workers && x->gone_ns == TG_NULL_INT) return false;
+  if (change_of[x->cause] != CHANGE_OVERLAP && !x->workers && x->gone_ns == TG_NULL_INT) return false;
   struct tg__spans left = {0};
   tg__spans_subtract(&x->claim, taken, &left);
   f->failed |= left.failed || !replay_change(f, m, x, &left, out);
@@ -95,7 +89,7 @@ static void set_figures(const struct tg__facts *f, struct tg__finding *x, double
 /* The range holds the figure of the finding, too, and nothing above the step. A wait that goes saves what it took at
  * most. */
 static void set_range(const struct tg__facts *f, struct tg__finding *x, double low_ns, double high_ns) {
-  const enum change change = change_of(x->cause);
+  const enum change change = change_of[x->cause];
   const double saving_ns = (double)x->saving_ns;
   low_ns = fmin(low_ns, saving_ns);
   high_ns = fmax(high_ns, saving_ns);

@@ -29,7 +29,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHANGES = HERE.parents[2] / "src" / "diagnose" / "changes.def"
+CAUSES = HERE.parents[2] / "src" / "diagnose" / "causes.def"
 MOST_VARIATION_PCT = 10
 MOST_SLOWER = 1.5  # a recorded step than a measured one; else other programs, or the recorder, made the recording
 LEAST_PAIRS = 5  # of a change, to have a spread of its own
@@ -193,8 +193,8 @@ def show(scores, left_out):
 
 
 def change_of():
-    text = CHANGES.read_text()
-    return {a.lower().replace("_", "-"): b for a, b in re.findall(r"^CHANGE\((\w+), (\w+)\)", text, re.M)}
+    rows = re.findall(r'^CAUSE\(\w+, "([^"]+)",\s+"[^"]+", (\w+)\)', CAUSES.read_text(), re.M)
+    return {cause: change for cause, change in rows if change != "NONE"}
 
 
 def spread(errors):
