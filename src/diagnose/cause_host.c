@@ -17,7 +17,7 @@ struct host {
   uint32_t here_slice;
   struct calls {
     int64_t ops, outermost, multi_tensor;
-  } sum, here; /* of all updates; of the one the walk is in */
+  } sum, here; /* of updates that ended; of the one the walk is in */
   int64_t call_until_ns;
   int64_t update_from_ns,
       update_until_ns; /* the optimizer step the walk is in: what lies inside is the optimizer's, but for its closure */
@@ -26,10 +26,14 @@ struct host {
   struct tg__spans *update_spans, *read_spans;
 };
 
-/* What the update that the walk was in took, without its closure. */
+/* What the update that the walk was in took and called, without its closure. */
 static void end_update(struct host *h) {
   if (h->here_ns) tg__tally_add(h->f, &h->updates_ns, h->here_slice, h->here_ns);
   h->here_ns = 0;
+  h->sum.ops += h->here.ops;
+  h->sum.outermost += h->here.outermost;
+  h->sum.multi_tensor += h->here.multi_tensor;
+  h->here = (struct calls){0};
 }
 
 static void see_update(struct host *h, uint32_t slice) {
@@ -41,16 +45,8 @@ static void see_update(struct host *h, uint32_t slice) {
   h->update_from_ns = h->t->slices.start_ns[slice];
   h->update_until_ns = tg__slice_end(h->t, slice);
   h->update_track = tg__slice_track(h->t, slice);
-  h->here = (struct calls){0};
   h->after_closure = false;
   tg__keep_longest(h->t, &h->update, slice);
-}
-
-static void forget_calls(struct host *h) {
-  h->sum.ops -= h->here.ops;
-  h->sum.outermost -= h->here.outermost;
-  h->sum.multi_tensor -= h->here.multi_tensor;
-  h->here = (struct calls){0};
 }
 
 /* One optimizer calls another: what the inner one does is the update. */
@@ -58,7 +54,7 @@ static void forget_outer(struct host *h) {
   h->updates--;
   h->update_spans->count--;
   h->here_ns = 0;
-  forget_calls(h);
+  h->here = (struct calls){0};
   if (h->update == h->here_slice) h->update = TG_NONE;
 }
 
@@ -67,13 +63,7 @@ static void leave_closure(struct host *h, int64_t until_ns) {
   if (until_ns <= h->update_from_ns) return;
   h->here_ns -= until_ns - h->update_from_ns;
   h->update_from_ns = until_ns;
-  forget_calls(h);
-}
-
-static void count_call(struct calls *c, bool is_outermost, bool is_multi_tensor) {
-  c->ops++;
-  c->outermost += is_outermost;
-  c->multi_tensor += is_multi_tensor;
+  h->here = (struct calls){0};
 }
 
 static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
@@ -90,9 +80,9 @@ static void see_in_update(struct host *h, uint32_t slice, struct tg__str name) {
   h->after_closure = false;
   const bool is_outermost = start_ns >= h->call_until_ns;
   if (is_outermost) h->call_until_ns = tg__slice_end(h->t, slice);
-  const bool is_multi_tensor = tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
-  count_call(&h->here, is_outermost, is_multi_tensor);
-  count_call(&h->sum, is_outermost, is_multi_tensor);
+  h->here.ops++;
+  h->here.outermost += is_outermost;
+  h->here.multi_tensor += tg__str_contains(name, "_foreach_") || tg__str_contains(name, "_fused_");
 }
 
 static void see_host(struct host *h, uint32_t slice, enum tg__class cls) {

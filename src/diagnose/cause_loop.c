@@ -338,28 +338,22 @@ static enum tg__cause classify_loop(struct loop *l) {
 
 /* ---- saying it ------------------------------------------------------------------------------- */
 
-static const char *advice_for(enum tg__cause cause) {
-  switch (cause) {
-  case TG__CAUSE_PER_ELEMENT_ITEM:
-    return "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead of one for each "
-           "element.";
-  case TG__CAUSE_TINY_BATCHES:
-    return "Run the model once on all rows: a larger batch, and no loop over pieces of it.";
-  case TG__CAUSE_TENSOR_INDEX_LOOP:
-    return "Replace the loop over indexes by one operation on the whole tensor: slices, gather, unfold, cumsum or a "
-           "mask.";
-  case TG__CAUSE_PER_SAMPLE_LOOP:
-    return "Do it for the whole batch at once: keep the batch dimension and use bmm, einsum or broadcasting; "
-           "torch.func.vmap writes it for "
-           "you.";
-  case TG__CAUSE_PER_PARAMETER_LOOP:
-    return "Treat all tensors in one call: torch._foreach_ functions, or clip_grad_norm_(..., foreach=True) and the "
-           "like.";
-  default:
-    return "Do the same with fewer operations: a fused layer (nn.LSTM, nn.GRU, …), operations on the whole sequence, "
-           "or torch.compile.";
-  }
-}
+static const char *const advice[TG__CAUSE_COUNT] = {
+    [TG__CAUSE_PER_ELEMENT_ITEM] =
+        "Reduce on the tensor and read once: one .tolist() or .item() after the loop instead "
+        "of one for each element.",
+    [TG__CAUSE_TINY_BATCHES] = "Run the model once on all rows: a larger batch, and no loop over pieces of it.",
+    [TG__CAUSE_TENSOR_INDEX_LOOP] =
+        "Replace the loop over indexes by one operation on the whole tensor: slices, gather, "
+        "unfold, cumsum or a mask.",
+    [TG__CAUSE_PER_SAMPLE_LOOP] = "Do it for the whole batch at once: keep the batch dimension and use bmm, einsum or "
+                                  "broadcasting; torch.func.vmap writes it for you.",
+    [TG__CAUSE_PER_PARAMETER_LOOP] =
+        "Treat all tensors in one call: torch._foreach_ functions, or clip_grad_norm_(..., "
+        "foreach=True) and the like.",
+    [TG__CAUSE_MANY_SMALL_OPS] = "Do the same with fewer operations: a fused layer (nn.LSTM, nn.GRU, …), operations on "
+                                 "the whole sequence, or torch.compile.",
+};
 
 /* A loop with turns that depend on each other can run in a fused layer: the Python goes, and about half of what the
  * calls cost. */
@@ -395,7 +389,7 @@ static void report_loop(struct loop *l) {
       (long long)l->times, tg__period_per(f), (long long)tg__per_step(f, calls), (long long)sites,
       tg__step_ms(f, l->ns), tg__if_backward(l->s, l->in, " with their backward"), tg__step_ms(f, pause_ns));
   if (l->feed_ns) TG_ADD(x->evidence, "; taking apart what it goes over takes %.2f ms", tg__step_ms(f, l->feed_ns));
-  TG_FORMAT(x->advice, "%s", advice_for(x->cause));
+  TG_FORMAT(x->advice, "%s", advice[x->cause]);
   expect_of_loop(l, x, pause_ns);
   tg__claim_sites(l->s, l->in, x);
   tg__count_waiting(f, x);

@@ -6,7 +6,7 @@ enum { PRINT_PCT = 5 };
 
 struct prints {
   struct tg__facts *f;
-  int64_t count, ns;
+  int64_t count;
   struct tg__host_read longest; /* slice TG_NONE = none */
   struct tg__spans *spans;
 };
@@ -18,7 +18,6 @@ static void see_read(void *ctx, const struct tg__host_read *read) {
   if (read->kind != TG__SYNC_PRINT || !begun || read->start_ns >= steps->steps[begun - 1].host_end_ns) return;
   const int64_t ns = read->end_ns - read->start_ns;
   p->count++;
-  p->ns += ns;
   tg__spans_add(p->spans, read->start_ns, read->end_ns);
   if (p->longest.slice == TG_NONE || ns > p->longest.end_ns - p->longest.start_ns) p->longest = *read;
 }

@@ -12,7 +12,6 @@ struct walk {
   uint32_t *path_at;              /* by slice: the path of frames around it, itself included when it is a frame */
   uint32_t *module_at;            /* by slice: name of the innermost module, TG_NONE */
   uint32_t *call_at;              /* by slice: its outermost operator's call, TG_NONE */
-  uint32_t last_node_site;        /* what autograd worked on last: gradients that arrive next are its */
   int64_t busy_until;             /* end of the outermost operator */
   int64_t update_until, clear_until, load_until;
 };

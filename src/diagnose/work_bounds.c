@@ -64,7 +64,6 @@ void tg__bound_work(struct tg__facts *f, struct tg__work_bounds *out) {
   if (all_ns > 0) out->rows_part = rows_ns / all_ns;
   if (all_ns > 0) out->memory_part = near_ns / all_ns;
   if (near_ns > 0) out->bytes_per_s = 1e9 * near_bytes / near_ns;
-  out->bytes = near_bytes;
   tg__table_free(t);
 }
 

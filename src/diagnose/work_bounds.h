@@ -5,14 +5,14 @@
 #include "diagnose/findings.h"
 
 struct tg__work_bounds {
-  bool is_known;             /* operators say what they were given, and the peaks are known */
-  double intensity, ridge;   /* FLOP/B, of all operators with known work, and of what they run on; NaN */
-  double memory_part;        /* of the operators' time in work that memory bounds, and near its bandwidth: 0 to 1 */
-  double bytes_per_s, bytes; /* of that work; of it in all */
-  double rows_part;          /* of the operators' time in products of few rows with a weight, as decoding has them */
-  double rows_bytes;         /* that these read and write, in all */
-  int64_t rows;              /* of the product among them with most bytes */
-  char why_not[120];         /* where it is not known */
+  bool is_known;           /* operators say what they were given, and the peaks are known */
+  double intensity, ridge; /* FLOP/B, of all operators with known work, and of what they run on; NaN */
+  double memory_part;      /* of the operators' time in work that memory bounds, and near its bandwidth: 0 to 1 */
+  double bytes_per_s;      /* of that work */
+  double rows_part;        /* of the operators' time in products of few rows with a weight, as decoding has them */
+  double rows_bytes;       /* that these read and write, in all */
+  int64_t rows;            /* of the product among them with most bytes */
+  char why_not[120];       /* where it is not known */
 };
 void tg__bound_work(struct tg__facts *f, struct tg__work_bounds *out);
 /* Adds what products of few rows read for each row, a token; nothing where they are no tenth of the time. */
