@@ -711,8 +711,19 @@ static void test_labels(void **state) {
   expect_absent(&s, cause);
 }
 
+/* Each allocation fails in turn: there is no answer then, and nothing is left behind. */
+static void test_short_of_memory(void **state) {
+  struct scene scenes[] = {communication_scene(0), crumbs(200, 5000), reads(30, 30000, false), update(40, "aten::add_"),
+                           pauses(3)};
+  for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+    assert_true(mini_starve(mini_finish(scenes[i].m), "findings", NULL, 0) > 50);
+    mini_free(scenes[i].m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_short_of_memory),
       cmocka_unit_test(test_loader),
       cmocka_unit_test(test_loader_fast_enough),
       cmocka_unit_test(test_communication),

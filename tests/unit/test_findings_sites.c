@@ -662,8 +662,17 @@ static void test_straggler_that_sleeps(void **state) {
   tg__table_free(t);
 }
 
+/* Each allocation fails in turn: there is no answer then, and nothing is left behind. */
+static void test_short_of_memory(void **state) {
+  const struct turn mv = {"aten::mv", "train.py(12): pool;train.py(30): train", "[[5, 8], [8]]", NULL, NULL, false};
+  struct scene s = loop(&mv, 20, 10);
+  assert_true(mini_starve(mini_finish(s.m), "findings", NULL, 0) > 100);
+  mini_free(s.m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_short_of_memory),
       cmocka_unit_test(test_straggler_that_sleeps),
       cmocka_unit_test(test_loop_over_samples),
       cmocka_unit_test(test_loop_over_indexes),
