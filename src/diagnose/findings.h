@@ -241,9 +241,8 @@ bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);
 /* Of the thread on which the steps are marked; TG_NONE: not known. */
 uint32_t tg__loop_track(const struct tg__facts *f);
 int64_t tg__per_step(const struct tg__facts *f, int64_t sum);
-static inline bool tg__has_steps(const struct tg__facts *f) {
-  return f->steps.source != TG__STEPS_RECORDING;
-} /* marked */
+/* Are steps marked? Else figures are of the whole recording. */
+static inline bool tg__has_steps(const struct tg__facts *f) { return f->steps.source != TG__STEPS_RECORDING; }
 /* What the figures are of: "a step", "step", "each"; without steps "in all", "recording", "the". */
 const char *tg__period_per(const struct tg__facts *f);
 const char *tg__period_name(const struct tg__facts *f);
