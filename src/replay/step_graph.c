@@ -60,6 +60,9 @@ unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id) {
   if (tg__str_eq(name, TG_STR("DataLoader batch")) || tg__str_has_prefix(name, "DataLoader batch of process "))
     flags |= TG__REPLAY_NAME_BATCH;
   if (tg__name_is_collective_kernel(name)) flags |= TG__REPLAY_NAME_COLLECTIVE;
+  if (tg__str_eq(name, TG_STR("threading.Condition.wait")) || tg__str_eq(name, TG_STR("queue.Queue.get")) ||
+      tg__str_eq(name, TG_STR("concurrent.futures.Future.result")))
+    flags |= TG__REPLAY_NAME_IDLE;
   g->has_loader |= flags & TG__REPLAY_NAME_WORKERS;
   g->names[string_id] = (uint16_t)flags;
   return flags;

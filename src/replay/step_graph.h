@@ -99,6 +99,7 @@ enum {
   TG__REPLAY_NAME_WORKERS = 64,     /* of the loader: waits for other processes */
   TG__REPLAY_NAME_BATCH = 128,      /* of a worker: the batch that it makes, and the counter of its batches */
   TG__REPLAY_NAME_COLLECTIVE = 256, /* kernel */
+  TG__REPLAY_NAME_IDLE = 512,       /* a thread of Python waits for another one, and works for none */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }

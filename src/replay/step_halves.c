@@ -28,7 +28,8 @@ static bool are_alike(const struct tg__replay_graph *g, uint32_t a, uint32_t b) 
 /* Calls and work count. The length of a wait follows from the rest, and a gap is no call. */
 static int64_t own_ns(const struct swap *s, uint32_t node) {
   const struct tg__replay_node *const n = &s->g->nodes[node];
-  return s->counts && (n->kind == TG__REPLAY_HOST || n->kind == TG__REPLAY_WORK) ? n->dur_ns : 0;
+  const bool is_own = (n->kind == TG__REPLAY_HOST || n->kind == TG__REPLAY_WORK) && !tg__replay_is_idle(s->g, node);
+  return s->counts && is_own ? n->dur_ns : 0;
 }
 
 /* The next place among its likes, counted from 0: likes have one kind and one name. */
@@ -77,6 +78,13 @@ static struct nodes take_lane(const struct tg__replay_graph *g, struct nodes *st
   step->list += taken.count;
   step->count -= taken.count;
   return taken;
+}
+
+bool tg__replay_is_idle(const struct tg__replay_graph *g, uint32_t node) {
+  const struct tg__replay_node *const n = &g->nodes[node];
+  if (n->slice == TG_NONE || n->lane == g->main_lane) return false;
+  return tg__slice_class(g->t, n->slice) == TG__CLASS_SAMPLE ||
+         g->names[g->t->slices.name[n->slice]] & TG__REPLAY_NAME_IDLE; /* known since the nodes were made */
 }
 
 /* A worker process makes batches of later steps. Its work during a step does not belong to that step. */

@@ -122,7 +122,7 @@ static void add_usage(struct tg__step_proof *p, const struct tg__replay_graph *g
   for (size_t i = 0; i < g->node_count; i++) {
     const struct tg__replay_node *const n = &g->nodes[i];
     struct tg__replay_usage *const u = &p->usage[n->lane];
-    if (n->step == TG_NONE || !counts_for_usage(p, n->step)) continue;
+    if (n->step == TG_NONE || !counts_for_usage(p, n->step) || tg__replay_is_idle(g, (uint32_t)i)) continue;
     const int64_t ns = x->end_ns[i] - x->begin_ns[i];
     if (n->kind == TG__REPLAY_HOST || n->kind == TG__REPLAY_WORK) {
       u->busy_ns += n->dur_ns;

@@ -43,6 +43,9 @@ void tg__step_proof_close(struct tg__step_proof *p);
 static inline bool tg__proof_is_usual(int64_t step_ns, double median_ns) {
   return (double)step_ns <= TG__PROOF_USUAL_TIMES * median_ns;
 }
+/* Does a thread beside that of the steps wait for another one there, as the one that feeds a queue of a loader? It does
+ * so for as long as nothing comes, however the steps go. A sample does no work, either. */
+bool tg__replay_is_idle(const struct tg__replay_graph *g, uint32_t node);
 /* Whether the lane is a thread of another process than the one with the steps. */
 bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane);
 

@@ -11,12 +11,13 @@ against it.
 The pairs are in two halves. Rules and spreads may be chosen by those of learning/. Those of scoring/ only judge: their
 author had not read the rules, and no rule and no spread is chosen by them.
 
-A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `# clock:
-wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs hardly
-change. Each run measures both in turn in one process, then records the slow one. The prediction is a share of the
-recorded step, and is held against that share of the measured step. Pairs whose saving varies by more than 10 % over
-the rounds do not count, nor recordings whose step is over 1.5 times as long as the measured one. Needs the tachograph
-command (TACHOGRAPH) and a Python with torch and tachograph."""
+A pair is a file with make(fast), see pair.py. `# expect:` names the causes that speak of what the twin lacks. `#
+clock: wall` marks a pair that waits or uses several cores; of others the time on a core counts, which other programs
+hardly change. `# turn: 12` marks one whose batches come several at a time, as from several workers: the mean of so
+many steps in a row counts as one. Each run measures both in turn in one process, then records the slow one. The
+prediction is a share of the recorded step, and is held against that share of the measured step. Pairs whose saving
+varies by more than 10 % over the rounds do not count, nor recordings whose step is over 1.5 times as long as the
+measured one. Needs the tachograph command (TACHOGRAPH) and a Python with torch and tachograph."""
 
 import argparse
 import json
@@ -40,6 +41,7 @@ class Pair:
         text = path.read_text()
         self.path, self.name = path, path.stem
         self.expected = [c.strip() for c in re.search(r"^# expect: (.+)$", text, re.M)[1].split(",")]
+        self.turn = int((re.search(r"^# turn: (\d+)$", text, re.M) or ["", "1"])[1])
         self.clock = 0 if re.search(r"^# clock: wall$", text, re.M) else 1
 
 
@@ -51,7 +53,11 @@ def measure(pair, steps, rounds):
     command = [sys.executable, HERE / "pair.py", pair.path, "both", str(steps), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     times = json.loads(done.stdout)
-    return {which: [1e3 * min(r[pair.clock]) for r in times[which]] for which in times}
+    return {which: [1e3 * min(turns(r[pair.clock], pair.turn)) for r in times[which]] for which in times}
+
+
+def turns(seconds, length):
+    return [statistics.mean(seconds[i : i + length]) for i in range(len(seconds) - length + 1)]
 
 
 def record(command, pair, file, steps):

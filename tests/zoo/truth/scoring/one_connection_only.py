@@ -2,6 +2,7 @@
 
 # expect: loader-too-slow
 # clock: wall
+# turn: 12
 import time
 
 import torch
