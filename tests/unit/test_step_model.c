@@ -397,6 +397,36 @@ static void test_ranks_meet(void **state) {
   mini_free(m);
 }
 
+/* One worker makes a batch in 90 us and begins the next 1 us later; the loop waits 41 us for it, receives it in 10 and
+ * works for 40. Two workers have one each 45 us: a step takes 50. */
+static void test_batches_of_a_worker(void **state) {
+  (void)state;
+  enum { AT = 1000000, EACH = 91000, COUNT = 8 };
+  struct mini *const m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 10), worker = mini_thread(m, 100, 100);
+  for (int i = 0; i < COUNT; i++) {
+    const int64_t at = AT + (int64_t)i * EACH;
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(m, cpu, "user_annotation", name, at, EACH);
+    mini_slice(m, cpu, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at, 51000);
+    mini_mark(m, cpu, "", "DataLoader batch of process 100", 'C', at + 50000);
+    mini_arg_int(m, "value", i);
+    mini_slice(m, cpu, "cpu_op", "aten::mm", at + 51000, 40000);
+    mini_slice(m, worker, "user_annotation", "DataLoader batch", at + 41000 - 90000, 90000);
+    mini_mark(m, worker, "", "DataLoader batch of process 100", 'C', at + 41000 - 90000);
+    mini_arg_int(m, "value", i);
+  }
+  struct tg__columns *const t = mini_finish(m);
+  const struct tg_arg change[] = {{"workers", "2"}};
+  struct tg_table *const a = mini_ask(t, "what_if", "workers", "2", NULL);
+  assert_int_equal(mini_int(a, 0, "changed"), COUNT);
+  assert_int_equal(mini_int(a, 0, "saving_ns"), 41000);
+  tg__table_free(a);
+  assert_true(mini_starve(t, "what_if", change, 1) > 20);
+  mini_free(m);
+}
+
 static void test_no_memory_for_a_model(void **state) {
   (void)state;
   static const char *const bys[] = {"rank", "step", "resource"};
@@ -423,6 +453,7 @@ int main(void) {
                                      cmocka_unit_test(test_refusals),
                                      cmocka_unit_test(test_no_memory_for_a_loader),
                                      cmocka_unit_test(test_ranks_meet),
+                                     cmocka_unit_test(test_batches_of_a_worker),
                                      cmocka_unit_test(test_no_memory_for_a_model)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
