@@ -357,7 +357,7 @@ def test_a_log_of_the_compiler_has_the_lines_without_calls(tmp_path):
 
 def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kernel(tmp_path):
     """Net_0 of 40 us calls compiled code: a kernel of a and b 4 us, one of a 5 us, and two calls of aten::addmm, the
-    first of a with 2 us and the second of b with 3 us. In its backward pass a kernel of b takes 6 us. Outside, another
+    first of a with 2 us and the second of b with 3 us; so are the two calls of a kernel, with 1 us and 2 us. In its backward pass a kernel of b takes 6 us. Outside, another
     function's kernel of c.up and c.down runs on a device for 9 us, and one of no module for 7 us."""
     events = [
         slice_of("nn.Module: Net_0", 0, 40, "python_function", **{"Python id": 1, "Python module id": 0}),
@@ -368,6 +368,8 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         slice_of("graph_0_cpp_fused_mul_1", 9, 2),
         slice_of("aten::addmm", 14, 2),
         slice_of("aten::addmm", 17, 3),
+        slice_of("cpp_fused_exp_2", 21, 1),
+        slice_of("cpp_fused_exp_2", 22, 2),
         slice_of("CompiledFunctionBackward", 50, 20, **{"Sequence number": 3, "Fwd thread id": 1}),
         slice_of("cpp_fused_add_0", 52, 6),
         slice_of("Torch-Compiled Region: 1/0", 80, 10),
@@ -391,6 +393,8 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
                 "cpp_fused_mul_1:2": [0],
                 "extern_kernels.addmm:3": [0],
                 "extern_kernels.addmm:4": [1],
+                "cpp_fused_exp_2:5": [0],
+                "cpp_fused_exp_2:6": [1],
             },
             "0/0 backward": {"cpp_fused_add_0:1": [1, 99, None]},
             "1/0": {"triton_poi_fused_0:1": [2, 3], "triton_poi_fused_1:2": [2, 4]},
@@ -405,9 +409,9 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         kernels = {(r["region"], r["kernel"]): r["modules"] for r in trace.ask("compiled_kernels")}
         groups = {r["name"]: r["group"] for r in trace.ask("kernels", by="module")}
     assert rows == {
-        (0, "Net_0", None): (40 - 5 - 2 - 3, 20 - 6, 0),
-        (1, "Linear", "a"): (5 + 2, 0, 0),
-        (1, "Linear", "b"): (3, 6, 0),
+        (0, "Net_0", None): (40 - 5 - 2 - 3 - 1 - 2, 20 - 6, 0),
+        (1, "Linear", "a"): (5 + 2 + 1, 0, 0),
+        (1, "Linear", "b"): (3 + 2, 6, 0),
         (0, "Block", "c"): (0, 0, 9),
         (None, "(outside of modules)", None): (10, 0, 7),
     }
@@ -416,6 +420,7 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         ("0/0", "cpp_fused_add_0"): "a(Linear); b(Linear)",
         ("0/0", "cpp_fused_mul_1"): "a(Linear)",
         ("0/0", "graph_0_cpp_fused_mul_1"): "a(Linear)",
+        ("0/0", "cpp_fused_exp_2"): "a(Linear); b(Linear)",
         ("1/0", "triton_poi_fused_0"): "c(Block) / up(Linear); c(Block) / down(Linear)",
         ("1/0", "triton_poi_fused_1"): "c(Block) / up(Linear); (itself)",
     }

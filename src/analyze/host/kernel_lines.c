@@ -13,9 +13,9 @@ struct texts {
   struct tg__str *items;
   uint32_t count, cap;
 };
-struct list {              /* of one kernel of one compilation, or of all that have one name */
-  struct tg__str id, name; /* id: "3/1"; of the modules of its backward pass "3/1 backward" */
-  struct texts frames, modules;
+struct list {                          /* of one kernel of one compilation, or of all that have one name */
+  struct tg__str id, name;             /* id: "3/1"; of the modules of its backward pass "3/1 backward" */
+  struct texts frames, modules, calls; /* calls: the innermost module of each */
   uint32_t rank;
   struct list *next; /* with the same key */
 };
@@ -215,38 +215,28 @@ static struct tg__str operator_of(struct reading *r, struct tg__str name) {
   return taken_over(r, &text);
 }
 
-/* Calls of a library have one name, and are distinguished by their order: each has its own place. */
-static void read_modules_of_call(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str numbers) {
+/* A kernel and an operator of a library may be called several times: each call has its own place. */
+static void read_modules_of(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str numbers) {
+  const bool is_kernel = tg__is_compiled_kernel(name);
+  const struct tg__str key = is_kernel ? name : operator_of(r, name);
+  struct list *const one = key.len ? list_for(r, id, key) : NULL;
+  struct list *const all = is_kernel && one ? list_for(r, TG_STR(""), key) : NULL;
   struct texts here = {0};
-  for (struct tg__members m = tg__members_of(numbers); tg__members_next(&m) && !r->failed;) {
+  for (struct tg__members m = tg__members_of(numbers); one && tg__members_next(&m) && !r->failed;) {
     const struct tg__str *const path = numbered(&r->paths, m.value);
-    if (path) add_once(r, &here, *path);
-  }
-  const struct tg__str op = operator_of(r, name);
-  struct list *const x = r->failed || !op.len ? NULL : list_for(r, id, op);
-  if (x && x->modules.count < CALLS_MOST)
-    append(r, &x->modules, tg__common_module((struct tg__kernel_modules){here.items, here.count}));
-}
-
-static void read_modules_of_kernel(struct reading *r, struct tg__str id, struct tg__str name, struct tg__str numbers) {
-  for (struct tg__members m = tg__members_of(numbers); tg__members_next(&m) && !r->failed;) {
-    const struct tg__str *const path = numbered(&r->paths, m.value);
-    struct list *const one = path ? list_for(r, id, name) : NULL, *const all =
-                                                                      one ? list_for(r, TG_STR(""), name) : NULL;
+    if (!path) continue;
+    add_once(r, &here, *path);
     if (!all) continue;
     add_once(r, &one->modules, *path);
     add_once(r, &all->modules, *path);
   }
+  if (one && one->calls.count < CALLS_MOST)
+    append(r, &one->calls, tg__common_module((struct tg__kernel_modules){here.items, here.count}));
 }
 
 static void read_modules(struct reading *r, struct tg__str id, struct tg__str kernels) {
-  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m) && !r->failed;) {
-    const struct tg__str name = without_number(m.key);
-    if (tg__is_compiled_kernel(name))
-      read_modules_of_kernel(r, id, name, m.value);
-    else
-      read_modules_of_call(r, id, name, m.value);
-  }
+  for (struct tg__members m = tg__members_of(kernels); tg__members_next(&m) && !r->failed;)
+    read_modules_of(r, id, without_number(m.key), m.value);
 }
 
 static uint64_t hash_with(uint64_t hash, const struct tg__members *m) {
@@ -403,12 +393,13 @@ struct tg__kernel_modules tg__kernel_modules_of(const struct tg__columns *t, uin
   return (struct tg__kernel_modules){x->modules.items, x->modules.count};
 }
 
-struct tg__kernel_modules tg__library_modules_of(const struct tg__columns *t, uint32_t slice, bool *failed) {
+struct tg__kernel_modules tg__module_calls_of(const struct tg__columns *t, uint32_t slice, bool *failed) {
   const struct kept *const k = lines_kept(t);
   if (failed) *failed |= !k;
-  const struct tg__str name = tg__name(t, t->slices.name[slice]);
-  const struct list *const x = k && tg__str_contains(name, "::") ? list_of_region(k, t, slice, name) : NULL;
-  return x ? (struct tg__kernel_modules){x->modules.items, x->modules.count} : (struct tg__kernel_modules){0};
+  const struct tg__str name = without_graph(tg__name(t, t->slices.name[slice]));
+  const bool may_be = k && (tg__str_contains(name, "::") || tg__is_compiled_kernel(name));
+  const struct list *const x = may_be ? list_of_region(k, t, slice, name) : NULL;
+  return x ? (struct tg__kernel_modules){x->calls.items, x->calls.count} : (struct tg__kernel_modules){0};
 }
 
 struct tg__str tg__common_module(struct tg__kernel_modules modules) {
@@ -451,7 +442,7 @@ bool tg__has_kernel_lines(const struct tg__columns *t) {
 bool tg__has_kernel_modules(const struct tg__columns *t) {
   const struct kept *const k = lines_kept(t);
   for (size_t i = 0; k && i < k->count; i++)
-    if (k->lists[i]->modules.count) return true;
+    if (k->lists[i]->calls.count) return true;
   return false;
 }
 

@@ -30,8 +30,9 @@ struct tg__kernel_modules {
 };
 /* As above; those of the pass, forward or backward, that the slice is in. */
 struct tg__kernel_modules tg__kernel_modules_of(const struct tg__columns *t, uint32_t slice, bool *failed);
-/* Of each call of an operator, such as aten::addmm, in one run of the compiled code that the slice is a part of. */
-struct tg__kernel_modules tg__library_modules_of(const struct tg__columns *t, uint32_t slice, bool *failed);
+/* Of each call with the name of the slice, a kernel or an operator such as aten::addmm, in one run of the compiled code
+ * that the slice is a part of: the path of the innermost module around all that the call does. */
+struct tg__kernel_modules tg__module_calls_of(const struct tg__columns *t, uint32_t slice, bool *failed);
 /* The path of the innermost module that all of them are in; empty: what was
  * compiled, or none is known. */
 struct tg__str tg__common_module(struct tg__kernel_modules modules);

@@ -111,14 +111,14 @@ static uint64_t calls_key(const struct tg__modules *m, uint32_t slice) {
   return (uint64_t)m->t->slices.parent[slice] << 32 | m->t->slices.name[slice];
 }
 
-/* The how manieth call of its name in the run of the compiled code each call of a library is. */
-static bool count_library_calls(struct tg__modules *m) {
+/* The number of each call among those of its name in a run of the compiled code. */
+static bool count_calls(struct tg__modules *m) {
   m->call = tg__alloc((m->tree->count + 1) * sizeof *m->call);
   if (!m->call) return false;
   for (uint32_t i = 0; i < m->tree->count; i++) {
     const struct tg__op_node *const n = &m->tree->nodes[i];
     m->call[i] = TG_NONE;
-    if (!n->is_op || !tg__library_modules_of(m->t, n->slice, &m->paths.failed).count) continue;
+    if (!n->is_op || !tg__module_calls_of(m->t, n->slice, &m->paths.failed).count) continue;
     uint32_t *const count = tg__map_slot(&m->calls, calls_key(m, n->slice), 0);
     if (!count) return false;
     m->call[i] = (*count)++;
@@ -129,15 +129,19 @@ static bool count_library_calls(struct tg__modules *m) {
 static struct tg__str path_of_op(struct tg__modules *m, uint32_t node) {
   const uint32_t slice = m->tree->nodes[node].slice, call = m->call[node];
   if (call == TG_NONE) return tg__common_module(tg__kernel_modules_of(m->t, slice, &m->paths.failed));
-  const struct tg__kernel_modules calls = tg__library_modules_of(m->t, slice, &m->paths.failed);
+  const struct tg__kernel_modules calls = tg__module_calls_of(m->t, slice, &m->paths.failed);
   return tg__map_get(&m->calls, calls_key(m, slice)) == calls.count ? calls.paths[call] : tg__common_module(calls);
+}
+
+static bool is_compiled(const struct tg__modules *m, uint32_t slice) {
+  return tg__is_compiled_kernel(tg__name(m->t, m->t->slices.name[slice]));
 }
 
 static uint32_t place_of_compiled(struct tg__modules *m, uint32_t node, uint32_t around) {
   const struct tg__op_node *const n = &m->tree->nodes[node];
   if (!m->call || !n->is_op) return around;
   const uint32_t slice = n->slice, parent = m->t->slices.parent[slice];
-  if (parent != TG_NONE && tg__is_compiled_kernel(tg__name(m->t, m->t->slices.name[parent])))
+  if (parent != TG_NONE && is_compiled(m, parent))
     return around; /* its second name: graph_0_cpp_fused_x in cpp_fused_x */
   return place_of_kernel(m, around, m->t->tracks[tg__slice_track(m->t, slice)].rank, path_of_op(m, node));
 }
@@ -154,7 +158,8 @@ static uint32_t forward_place(struct tg__modules *m, uint32_t rank, uint32_t nod
   if (text == TG_NONE) return place_of_compiled(m, node, around);
   if (tg__str_has_prefix(tg__name(m->t, text), "TOP("))
     return place_inside(m, frame_place(m, n->parent), rank, text, by_text);
-  return around ? around : place_inside(m, 0, rank, text, by_text);
+  const uint32_t place = around ? around : place_inside(m, 0, rank, text, by_text);
+  return place == TG_NONE ? TG_NONE : place_of_compiled(m, node, place);
 }
 
 static bool accumulates(const struct tg__modules *m, const struct tg__op_node *n) {
@@ -270,6 +275,7 @@ static bool place_kernels(struct tg__modules *m, struct tg__rank_range range) {
     const struct tg__str path = tg__common_module(tg__kernel_modules_of(m->t, i, &m->paths.failed));
     if (!path.len) continue;
     const uint32_t node = node_behind(m, i), rank = m->t->tracks[tg__slice_track(m->t, i)].rank;
+    if (node != TG_NONE && is_compiled(m, m->tree->nodes[node].slice)) continue; /* it is where its call is */
     const uint32_t place = place_of_kernel(m, node == TG_NONE ? 0 : m->place[node], rank, path);
     if (!tg__map_put(&m->kernel_place, i, place)) return false;
   }
@@ -312,7 +318,7 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t,
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy) &&
                      tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &m->captured);
-  if (!ready || (tg__has_kernel_modules(t) && !count_library_calls(m))) return TG_MEMORY;
+  if (!ready || (tg__has_kernel_modules(t) && !count_calls(m))) return TG_MEMORY;
   if (!place_forward(m, range) || !place_captured(m, range)) return TG_MEMORY;
   for (uint32_t k = range.first_track; k < range.end_track; k++) place_backward(m, k);
   place_slices(m, range);
