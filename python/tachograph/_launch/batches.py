@@ -1,7 +1,8 @@
 """Marks the batches of a DataLoader with worker processes: a range around each in the worker that makes it, and in both
 processes a counter with its number, named after the worker; the worker also counts the time on a core. So a reader
-knows which batch the loop waits for, and how long its worker took. While a recording runs, two functions and an attribute of torch are replaced; a worker that is
-forked meanwhile keeps what it inherits, and one that is spawned has a recording of its own."""
+knows which batch the loop waits for, and how long its worker took. While a recording runs, two functions and an
+attribute of torch are replaced; a worker that is forked meanwhile keeps what it inherits, and one that is spawned
+has a recording of its own."""
 
 from __future__ import annotations
 
@@ -74,9 +75,14 @@ class Batches:
     def _taken(self, iterator: Any, following: Any) -> None:
         """The loop has the batch before `following`, and asks for another one."""
         process = self._next.pop(id(iterator), None)
-        if process is not None and following > 0:  # an epoch begins with 0
-            self._record.counter(counter_of(process), following - 1)
-        task = iterator.__dict__.get("_task_info", {}).get(following)
+        tasks = iterator.__dict__.get("_task_info", {})
+        if following > 0:  # an epoch begins with 0, which is no batch
+            # Of the first one the worker is not known; it makes that of its next turn, too.
+            task = tasks.get(following - 1 + iterator._num_workers) if process is None else None
+            process = iterator._workers[task[0]].pid if task is not None else process
+            if process is not None:
+                self._record.counter(counter_of(process), following - 1)
+        task = tasks.get(following)
         if task is not None:
             self._next[id(iterator)] = iterator._workers[task[0]].pid
 
