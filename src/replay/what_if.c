@@ -193,7 +193,7 @@ struct answer {
   struct tg_table *out;
   uint32_t rank;
   enum by by;
-  bool has_change;
+  bool has_change, is_of_all; /* is_of_all: ranks that a change is not on feel it, too */
 };
 
 static void put_what_if_row(const struct answer *a, const struct row *r) {
@@ -300,7 +300,7 @@ static bool put_changed(void *ctx, const struct tg__changed_steps *c) {
   const struct answer *const a = &own;
   struct tg__placed placed;
   own.rank = c->g->rank;
-  if (a->by == BY_RANK || (a->has_change && !c->selected)) return true;
+  if (a->by == BY_RANK || (a->has_change && !a->is_of_all && !c->selected)) return true;
   if (a->by == BY_STEP) {
     put_steps(a, c);
     return true;
@@ -316,15 +316,19 @@ static void put_result(const struct answer *a, const struct tg__saving *saving) 
   if (a->by != BY_RANK && *saving->why_not)
     tg__table_note(a->out, "No prediction of %s: %s. To get one, %s.", a->t->rank_count > 1 ? "a rank" : "the steps",
                    saving->why_not, saving->help);
-  if (a->has_change && !*saving->why_not && !saving->slices)
-    tg__table_note(a->out, "Nothing in the steps is selected, so nothing changes.");
+}
+
+static void note_nothing(const struct answer *a, size_t selected) {
+  if (a->has_change && !selected) tg__table_note(a->out, "Nothing in the steps is selected, so nothing changes.");
 }
 
 static enum tg_err answer_rank(struct answer *a, const struct tg__replay_change *changes, size_t count) {
   struct tg__saving saving;
   const enum tg_err err = tg__replay_change(a->t, a->rank, changes, count, &saving, put_changed, a);
-  if (!err) put_result(a, &saving);
-  return err;
+  if (err) return err;
+  put_result(a, &saving);
+  note_nothing(a, *saving.why_not ? 1 : saving.slices);
+  return TG_OK;
 }
 
 static enum tg_err answer_all_ranks(struct answer *a, const struct tg__replay_change *changes, size_t count,
@@ -332,7 +336,12 @@ static enum tg_err answer_all_ranks(struct answer *a, const struct tg__replay_ch
   struct tg__saving *const savings = tg__alloc(((size_t)a->t->rank_count + 1) * sizeof *savings);
   enum tg_err err = savings ? TG_OK : TG_MEMORY;
   if (!err) err = tg__replay_change_ranks(a->t, changes, count, only, savings, put_changed, a, a->out);
-  for (a->rank = 0; !err && a->rank < a->t->rank_count; a->rank++) put_result(a, &savings[a->rank]);
+  size_t selected = 0;
+  for (a->rank = 0; !err && a->rank < a->t->rank_count; a->rank++) {
+    put_result(a, &savings[a->rank]);
+    selected += *savings[a->rank].why_not ? 1 : savings[a->rank].slices;
+  }
+  if (!err) note_nothing(a, selected);
   tg__free(savings);
   return err;
 }
@@ -372,8 +381,8 @@ enum tg_err tg__answer_what_if(const struct tg__columns *t, const struct tg__ask
     tg__table_note(out,
                    "Nothing changes: say what does with remove=, scale=, move_off=, overlap=, add= or batch=, each an "
                    "expression over name and category, as in remove='name ~ \"print\"', or with workers=4.");
-  struct answer answer = {t, out, 0, (enum by)by, count > 0};
-  if (!err && is_of_all(t, a, changes, count)) {
+  struct answer answer = {t, out, 0, (enum by)by, count > 0, is_of_all(t, a, changes, count)};
+  if (!err && answer.is_of_all) {
     err = answer_all_ranks(&answer, changes, count, only);
     if (err) tg__no_memory(e, "replaying the steps");
   } else {

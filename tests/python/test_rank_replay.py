@@ -87,6 +87,11 @@ def test_two_ranks_by_hand(tmp_path):
         assert [row["saving_ns"] for row in rows] == saved, args
     rows, _ = ask(path, "what_if", scale='name = "aten::mm" 2', on_rank=0)
     assert [row["saving_ns"] for row in rows] == [-40_000] * 2  # it is the last then, by 40 us
+    rows, notes = ask(path, "what_if", scale=half, on_rank=1, by="step")
+    assert [(row["rank"], row["saving_ns"]) for row in rows] == [(rank, 60_000) for rank in (0, 1) for _ in range(8)]
+    assert not any("Nothing" in note for note in notes)
+    _, notes = ask(path, "what_if", remove='name = "no such"')
+    assert any("Nothing in the steps is selected" in note for note in notes)
     for rank, saved in ((0, 50_000), (1, 80_000)):  # of one rank, with the others as they were
         ((row,), _) = ask(path, "what_if", scale=half, rank=rank)
         assert (row["rank"], row["saving_ns"]) == (rank, saved)
