@@ -1,4 +1,6 @@
 /* A program without a device spends its step in Python: which function, and what it is likely to be doing. */
+#include <math.h>
+
 #include "diagnose/samples.h"
 
 enum { THRESHOLD_PCT = 10, EXPLAINS = 10 }; /* a function with less than a tenth of the time does not explain it */
@@ -221,12 +223,24 @@ static bool lacks_device(const struct tg__facts *f) {
   return false;
 }
 
+/* The time of the steps; on a busy machine without what the loop's thread waited for a core, as what nine of ten steps
+ * spend at a place has no such wait in it either. */
+static int64_t time_of_steps(const struct tg__facts *f) {
+  int64_t waited_ns = 0;
+  for (size_t i = 0; f->noise.is_busy && i < f->steps.count; i++)
+    if (f->steps.steps[i].core_wait_ns != TG_NULL_INT) waited_ns += f->steps.steps[i].core_wait_ns;
+  const double rest = 1 - (double)waited_ns / (double)f->sum_ns;
+  return (int64_t)((double)f->total_ns * fmax(rest, 0));
+}
+
 static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t other) {
   const enum tg__cause cause = cause_of(f, s);
-  const int64_t cost = s->ns < other ? s->ns : other;
-  struct tg__finding *x = tg__finding_add(f, cause, tg__pct(cost, f->total_ns), THRESHOLD_PCT, tg__per_step(f, cost));
+  const int64_t all = time_of_steps(f), least = s->ns < other ? s->ns : other, cost = least < all ? least : all;
+  struct tg__finding *x = tg__finding_add(f, cause, tg__pct(cost, all), THRESHOLD_PCT, tg__per_step(f, cost));
   TG_FORMAT(x->evidence, "no operator runs during %.2f ms of each %.2f ms step (%.1f %%); ", tg__step_ms(f, other),
             tg__step_ms(f, f->total_ns), tg__pct(other, f->total_ns));
+  if (all < f->total_ns)
+    TG_ADD(x->evidence, "without its waits for a core a step takes %.2f ms; ", tg__step_ms(f, all));
   TG_FORMAT(x->advice, "%s", advice_for(cause, doing_in(f, s)));
   say_stretch(f, s, x);
   if (s->still_ns)
@@ -258,7 +272,7 @@ void tg__judge_python(struct tg__facts *f) {
     return;
   }
   struct stretch s = longest_stretch(f, other);
-  const bool is_long = tg__pct(s.ns, f->total_ns) > THRESHOLD_PCT;
+  const bool is_long = tg__pct(s.ns, time_of_steps(f)) > THRESHOLD_PCT;
   if (is_long) look_at_clock(f, &s);
   const bool is_wait = s.frame != TG_NONE && 2 * tg__marked_waits(f) > s.ns, /* which is reported as such */
       is_gil = s.seen.is_known && s.seen.most == TG__DOING_GIL && tg__has_found(f, TG__CAUSE_GIL_CONTENTION);
