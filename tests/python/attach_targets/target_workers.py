@@ -1,6 +1,7 @@
 """A DataLoader that forks two workers each epoch."""
 
 import os
+import time
 
 from target_state import finish, mark, stay
 
@@ -35,6 +36,10 @@ for _ in range(4):
         optimizer.step()
         losses.append(loss.item())
 stay()  # here, and not where it waits for the child
+for _ in range(10000):  # the threads of the loaders' queues are about to end, and Python warns of a fork beside them
+    if len(os.listdir("/proc/self/task")) == 1:
+        break
+    time.sleep(0.002)
 pid = os.fork()
 if pid == 0:
     finish(torch.ones(3).sum().item())
