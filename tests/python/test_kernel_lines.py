@@ -357,8 +357,9 @@ def test_a_log_of_the_compiler_has_the_lines_without_calls(tmp_path):
 
 def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kernel(tmp_path):
     """Net_0 of 40 us calls compiled code: a kernel of a and b 4 us, one of a 5 us, and two calls of aten::addmm, the
-    first of a with 2 us and the second of b with 3 us; so are the two calls of a kernel, with 1 us and 2 us. In its backward pass a kernel of b takes 6 us. Outside, another
-    function's kernel of c.up and c.down runs on a device for 9 us, and one of no module for 7 us."""
+    first of a with 2 us and the second of b with 3 us; so are the two calls of a kernel, with 1 us and 2 us. In its
+    backward pass a kernel of b takes 6 us. Outside, another function's kernel of c.up and c.down runs on a device for
+    9 us, and one of c.up and of no module for 7 us."""
     events = [
         slice_of("nn.Module: Net_0", 0, 40, "python_function", **{"Python id": 1, "Python module id": 0}),
         slice_of("Torch-Compiled Region: 0/0", 1, 30),

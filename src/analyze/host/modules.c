@@ -112,7 +112,7 @@ static uint64_t calls_key(const struct tg__modules *m, uint32_t slice) {
 }
 
 /* The number of each call among those of its name in a run of the compiled code. */
-static bool count_calls(struct tg__modules *m) {
+static bool number_calls(struct tg__modules *m) {
   m->call = tg__alloc((m->tree->count + 1) * sizeof *m->call);
   if (!m->call) return false;
   for (uint32_t i = 0; i < m->tree->count; i++) {
@@ -318,7 +318,7 @@ enum tg_err tg__modules_open(struct tg__modules *m, const struct tg__columns *t,
                      tg__schema_mask_make(t, TG__K_PYTHON_MODULE_ID, &m->module_id) &&
                      tg__schema_mask_make(t, TG__K_MODULE_HIERARCHY, &m->hierarchy) &&
                      tg__schema_mask_make(t, TG__K_CAPTURED_MODULE, &m->captured);
-  if (!ready || (tg__has_kernel_modules(t) && !count_calls(m))) return TG_MEMORY;
+  if (!ready || (tg__has_kernel_modules(t) && !number_calls(m))) return TG_MEMORY;
   if (!place_forward(m, range) || !place_captured(m, range)) return TG_MEMORY;
   for (uint32_t k = range.first_track; k < range.end_track; k++) place_backward(m, k);
   place_slices(m, range);
