@@ -359,7 +359,7 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
     """Net_0 of 40 us calls compiled code: a kernel of a and b 4 us, one of a 5 us, and two calls of aten::addmm, the
     first of a with 2 us and the second of b with 3 us; so are the two calls of a kernel, with 1 us and 2 us. In its
     backward pass a kernel of b takes 6 us. Outside, another function's kernel of c.up and c.down runs on a device for
-    9 us, and one of c.up and of no module for 7 us."""
+    9 us, one of c.up and of no module for 7 us, and one twice: of c.down for 1 us and of c.up for 2 us."""
     events = [
         slice_of("nn.Module: Net_0", 0, 40, "python_function", **{"Python id": 1, "Python module id": 0}),
         slice_of("Torch-Compiled Region: 0/0", 1, 30),
@@ -375,7 +375,8 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         slice_of("cpp_fused_add_0", 52, 6),
         slice_of("Torch-Compiled Region: 1/0", 80, 10),
     ]
-    for n, (name, dur) in enumerate((("triton_poi_fused_0", 9), ("triton_poi_fused_1", 7))):
+    launched = (("triton_poi_fused_0", 9), ("triton_poi_fused_1", 7), ("triton_red_2", 1), ("triton_red_2", 2))
+    for n, (name, dur) in enumerate(launched):
         events += [
             slice_of("cuLaunchKernel", 82 + n, 1, "cuda_runtime", correlation=n + 1),
             {**slice_of(name, 90 + 10 * n, dur, "kernel", correlation=n + 1, device=0, stream=7), "pid": 0, "tid": 7},
@@ -398,7 +399,12 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
                 "cpp_fused_exp_2:6": [1],
             },
             "0/0 backward": {"cpp_fused_add_0:1": [1, 99, None]},
-            "1/0": {"triton_poi_fused_0:1": [2, 3], "triton_poi_fused_1:2": [2, 4]},
+            "1/0": {
+                "triton_poi_fused_0:1": [2, 3],
+                "triton_poi_fused_1:2": [2, 4],
+                "triton_red_2:3": [3],
+                "triton_red_2:4": [2],
+            },
         },
     }
     path = tmp_path / "modules.json"
@@ -408,12 +414,14 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         figures = ("self_cpu_ns", "backward_self_cpu_ns", "self_device_ns")
         rows = {(r["depth"], r["name"], r["attribute"]): tuple(r[name] // 1000 for name in figures) for r in table}
         kernels = {(r["region"], r["kernel"]): r["modules"] for r in trace.ask("compiled_kernels")}
-        groups = {r["name"]: r["group"] for r in trace.ask("kernels", by="module")}
+        groups = {(r["name"], r["group"]): r["total_ns"] // 1000 for r in trace.ask("kernels", by="module")}
     assert rows == {
         (0, "Net_0", None): (40 - 5 - 2 - 3 - 1 - 2, 20 - 6, 0),
         (1, "Linear", "a"): (5 + 2 + 1, 0, 0),
         (1, "Linear", "b"): (3 + 2, 6, 0),
         (0, "Block", "c"): (0, 0, 9),
+        (1, "Linear", "down"): (0, 0, 1),
+        (1, "Linear", "up"): (0, 0, 2),
         (None, "(outside of modules)", None): (10, 0, 7),
     }
     assert [r["calls"] for r in table if r["calls"] is not None] == [1]  # only Net_0 has frames
@@ -424,8 +432,14 @@ def test_time_of_compiled_code_goes_to_the_innermost_module_around_all_of_a_kern
         ("0/0", "cpp_fused_exp_2"): "a(Linear); b(Linear)",
         ("1/0", "triton_poi_fused_0"): "c(Block) / up(Linear); c(Block) / down(Linear)",
         ("1/0", "triton_poi_fused_1"): "c(Block) / up(Linear); (itself)",
+        ("1/0", "triton_red_2"): "c(Block) / down(Linear); c(Block) / up(Linear)",
     }
-    assert groups == {"triton_poi_fused_0": "c(Block)", "triton_poi_fused_1": ""}
+    assert groups == {
+        ("triton_poi_fused_0", "c(Block)"): 9,
+        ("triton_poi_fused_1", ""): 7,
+        ("triton_red_2", "c(Block) / down(Linear)"): 1,
+        ("triton_red_2", "c(Block) / up(Linear)"): 2,
+    }
 
 
 class Linear:

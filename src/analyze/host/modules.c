@@ -269,17 +269,53 @@ static uint32_t node_behind(const struct tg__modules *m, uint32_t slice) {
   return m->around[call]; /* launched by Python itself, as Triton's kernels are */
 }
 
+struct kernel_calls { /* of a name, launched from one place: a run of the compiled code */
+  struct tg__map count, done;
+  struct tg__map last; /* launch; TG_NONE - 1: not in the order of the device, as on several streams */
+};
+
+static uint64_t launches_key(const struct tg__modules *m, uint32_t slice) {
+  const uint32_t launch = tg__launch_of(m->t, slice);
+  return (uint64_t)(launch == TG_NONE ? TG_NONE : m->t->slices.parent[launch]) << 32 | m->t->slices.name[slice];
+}
+
+static bool number_kernel(const struct tg__modules *m, uint32_t slice, struct kernel_calls *calls) {
+  const uint64_t key = launches_key(m, slice);
+  const uint32_t launch = tg__launch_of(m->t, slice);
+  uint32_t *const count = tg__map_slot(&calls->count, key, 0);
+  uint32_t *const last = count ? tg__map_slot(&calls->last, key, 0) : NULL;
+  if (!last) return false;
+  (*count)++;
+  *last = launch < *last || launch == TG_NONE ? TG_NONE - 1 : launch;
+  return true;
+}
+
+static bool place_kernel(struct tg__modules *m, uint32_t slice, struct kernel_calls *of) {
+  const uint64_t key = launches_key(m, slice);
+  const uint32_t node = node_behind(m, slice), rank = m->t->tracks[tg__slice_track(m->t, slice)].rank;
+  uint32_t *const done = tg__map_slot(&of->done, key, 0);
+  if (!done) return false;
+  const uint32_t call = (*done)++;
+  if (node != TG_NONE && is_compiled(m, m->tree->nodes[node].slice)) return true; /* it is where its call is */
+  const struct tg__kernel_modules calls = tg__module_calls_of(m->t, slice, &m->paths.failed);
+  const bool known = tg__map_get(&of->count, key) == calls.count && tg__map_get(&of->last, key) != TG_NONE - 1;
+  const struct tg__str path =
+      known ? calls.paths[call] : tg__common_module(tg__kernel_modules_of(m->t, slice, &m->paths.failed));
+  if (!path.len) return true;
+  return tg__map_put(&m->kernel_place, slice, place_of_kernel(m, node == TG_NONE ? 0 : m->place[node], rank, path));
+}
+
 static bool place_kernels(struct tg__modules *m, struct tg__rank_range range) {
-  for (uint32_t i = range.first_slice; m->call && i < range.end_slice; i++) {
-    if (!tg__class_is_device_work(tg__slice_class(m->t, i))) continue;
-    const struct tg__str path = tg__common_module(tg__kernel_modules_of(m->t, i, &m->paths.failed));
-    if (!path.len) continue;
-    const uint32_t node = node_behind(m, i), rank = m->t->tracks[tg__slice_track(m->t, i)].rank;
-    if (node != TG_NONE && is_compiled(m, m->tree->nodes[node].slice)) continue; /* it is where its call is */
-    const uint32_t place = place_of_kernel(m, node == TG_NONE ? 0 : m->place[node], rank, path);
-    if (!tg__map_put(&m->kernel_place, i, place)) return false;
-  }
-  return !m->paths.failed;
+  struct kernel_calls calls = {0};
+  bool ok = true;
+  for (int pass = 0; pass < 2 && m->call; pass++)
+    for (uint32_t i = range.first_slice; ok && i < range.end_slice; i++)
+      if (tg__slice_class(m->t, i) == TG__CLASS_KERNEL && is_compiled(m, i))
+        ok = pass ? place_kernel(m, i, &calls) : number_kernel(m, i, &calls);
+  tg__map_free(&calls.count);
+  tg__map_free(&calls.done);
+  tg__map_free(&calls.last);
+  return ok && !m->paths.failed;
 }
 
 /* ---- all together ---------------------------------------------------------------------------- */
