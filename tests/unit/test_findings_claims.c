@@ -179,6 +179,25 @@ static void test_usual_step(void **state) {
   assert_false(f.failed);
 }
 
+static void test_a_compiled_kernel_has_its_line_and_module(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"cpp_fused_0\",\"pid\":1,\"tid\":1,\"ts\":1,"
+      "\"dur\":4}],"
+      "\"compiled.1\":{\"stacks\":[\"File \\\"a.py\\\", line 3, in f\"],\"kernels\":{\"0/0\":{\"cpp_fused_0:1\":[0]}},"
+      "\"paths\":[\"a(Block) / up(Linear)\",\"a(Block) / down(Linear)\"],"
+      "\"modules\":{\"0/0\":{\"cpp_fused_0:1\":[0,1]}}}}";
+  struct tg__finding x = {0};
+  struct tg__facts f = {0};
+  struct tg__columns *t;
+  struct tg_error e;
+  assert_int_equal(tg__trace_open_bytes(text, sizeof text - 1, 1, 0, false, &t, &e), TG_OK);
+  f.t = t;
+  tg__where_slice(&f, 0, &x);
+  assert_string_equal(x.where, "cpp_fused_0 at a.py(3): f in a(Block)");
+  tg__trace_free(t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_two_of_the_same_time),
@@ -190,6 +209,7 @@ int main(void) {
       cmocka_unit_test(test_without_estimate),
       cmocka_unit_test(test_order_of_rows),
       cmocka_unit_test(test_usual_step),
+      cmocka_unit_test(test_a_compiled_kernel_has_its_line_and_module),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
