@@ -1,7 +1,7 @@
 """A recording of CUDA as tools see it that read the traces of Kineto: ids of operators on calls and kernels, flows."""
 
+import decimal
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def events(tmp_path_factory):
     command = [sys.executable, ROOT / "tests/python/cuda_program.py", FAKES, out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    document = json.loads(pathlib.Path(f"{out}.json").read_text())
+    document = json.loads(pathlib.Path(f"{out}.json").read_text(), parse_float=decimal.Decimal)
     assert document["cudaRecorder"]["kernels"] == 2
     return document["traceEvents"]
 
@@ -48,8 +48,8 @@ def test_label_on_its_stream(events):
     first, second = one(events, name="first"), one(events, name="second")
     assert (span["pid"], span["tid"]) == (0, 7)
     assert span["args"]["External id"] == label["args"]["External id"] > 0
-    assert first["ts"] - span["ts"] == pytest.approx(0.001, abs=math.ulp(first["ts"]))  # both are rounded
-    assert span["ts"] + span["dur"] - second["ts"] - second["dur"] == pytest.approx(0.001, abs=0.0006)
+    assert first["ts"] - span["ts"] == decimal.Decimal("0.001")
+    assert span["ts"] + span["dur"] - second["ts"] - second["dur"] == decimal.Decimal("0.001")
 
 
 def test_flows(events):

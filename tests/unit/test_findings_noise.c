@@ -169,6 +169,7 @@ static void test_time_on_a_core_is_no_wait(void **state) {
 static void test_python_without_waits_for_a_core(void **state) {
   for (int is_little = 0; is_little < 2; is_little++) {
     struct scene s = many_steps(is_little ? 9000 : 2000, is_little ? 1000 : 8000);
+    counters(&s, s.thread, 30, -1, 90);
     for (int i = 0; i < MANY; i++) {
       s.at = i * STEP;
       const int64_t us = i % 2 ? 5900 : 900;
