@@ -101,7 +101,16 @@ def test_twice_as_slow_doubles_times_alone(engine, content):
             (q, [{k: 2 * v if k.endswith("_ns") and v is not None else v for k, v in r.items()} for r in rows])
             for q, rows in answers(a, is_below_fixed)
         ]
-        assert_same(doubled, answers(b, is_below_fixed))
+        assert_same(*map(without_causes_of_silence, (doubled, answers(b, is_below_fixed))))
+
+
+def without_causes_of_silence(found):
+    """A host that shows nothing for a millisecond has no known cause: of gaps that may hold one the cause is not
+    compared."""
+    return [
+        (q, [{**r, "cause": None} if q == "gaps" and r.get("dur_ns", 0) >= 1_000_000 else r for r in rows])
+        for q, rows in found
+    ]
 
 
 def is_below_fixed(question, column):
