@@ -625,6 +625,7 @@ class LeaksRow(TypedDict):
     blocks: int | None  # blocks that these steps took here and that are alive when the last step has ended
     bytes: int | None  # bytes: of these blocks
     bytes_per_step: int | None  # bytes: growth in one step
+    activation_bytes: int | None  # bytes: of these bytes, those that by=category of the question memory counts as activations at the peak
 
 class FragmentationRow(TypedDict):
     """what the allocator of a device holds against what of it is in use"""

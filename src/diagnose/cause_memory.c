@@ -68,7 +68,8 @@ static struct peak find_peak(const struct tg_table *categories) {
   return most;
 }
 
-static void judge_growth(struct tg__facts *f, const struct peak *peak) {
+/* Takes what leaks out of the activations: no backward pass needs it any more. */
+static void judge_growth(struct tg__facts *f, struct peak *peak) {
   struct tg_table *const t = ask(f, TG__Q_leaks, NULL, NULL);
   int64_t growth = 0, all = 0;
   size_t top = SIZE_MAX;
@@ -77,6 +78,7 @@ static void judge_growth(struct tg__facts *f, const struct peak *peak) {
     if (top == SIZE_MAX) top = i;
     growth += tg__fact_number(t, i, "bytes_per_step");
     all += tg__fact_number(t, i, "bytes");
+    peak->held[ACTIVATION] -= tg__fact_number(t, i, "activation_bytes");
   }
   if (top != SIZE_MAX && growth >= LEAST_GROWTH && growth >= peak->bytes / GROWTH_PART) {
     const double share = tg__pct(all, peak->bytes);
@@ -327,7 +329,7 @@ static void judge_failures(struct tg__facts *f) {
 
 void tg__judge_memory(struct tg__facts *f) {
   struct tg_table *const categories = ask(f, TG__Q_memory, "by", "category");
-  const struct peak peak = find_peak(categories);
+  struct peak peak = find_peak(categories);
   if (peak.bytes) {
     judge_growth(f, &peak);
     judge_use(f, &peak);

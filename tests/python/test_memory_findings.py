@@ -66,6 +66,22 @@ class Keeping:
         del self.kept[:-20]  # longer than the recording
 
 
+class Catching(nn.Module):
+    """Six layers of 64 columns. Each pass keeps copies of so many rows of what they return."""
+
+    def __init__(self, kept_rows):
+        super().__init__()
+        self.layers, self.kept = nn.ModuleList(nn.Linear(64, 64) for _ in range(6)), []
+        self.kept_rows = kept_rows
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+            if self.kept_rows:
+                self.kept.append(x[: self.kept_rows].detach().clone())
+        return x
+
+
 class Named(nn.Module):
     """Layers without a number."""
 
@@ -153,6 +169,31 @@ def test_healthy(name):
     work()
     found = {row["cause"] for row in record(work, 5).ask("findings").to_dicts()}
     assert not found & MEMORY, found
+
+
+@pytest.mark.parametrize(
+    "rows, kept_rows, times, first",
+    [
+        (8192, 8192, 10, "memory-leak"),  # 8 steps keep what one step makes
+        (80000, 1000, 5, "activation-memory"),
+        (80000, 0, 5, "activation-memory"),
+    ],
+)
+def test_what_leaks_is_no_activation(rows, kept_rows, times, first):
+    model, x = Catching(kept_rows), torch.randn(rows, 64)
+    trace = record(lambda: model(x).square().mean().backward(), times)
+    found = {row["cause"]: row for row in trace.ask("findings").to_dicts() if row["cause"] in MEMORY}
+    assert next(iter(found)) == first
+    assert ("memory-leak" in found) == (kept_rows > 0) and ("activation-memory" in found) == (rows == 80000)
+    layers_bytes = 6 * 64 * 4  # a row of what all six return
+    leaked = (times - 2) * kept_rows * layers_bytes
+    assert sum(row["activation_bytes"] for row in trace.ask("leaks").to_dicts()) == leaked
+    peak = {row["category"]: row["net_bytes"] for row in trace.ask("memory", by="category").to_dicts()}
+    # what tanh returns in one step, and the copies of all steps
+    assert peak["activation"] == pytest.approx((rows + times * kept_rows) * layers_bytes, rel=0.2)
+    if rows == 80000:
+        of_batch = (peak["activation"] + peak["autograd_detail"] - leaked) / 1e6
+        assert found["activation-memory"]["evidence"].startswith(f"{of_batch:.1f} of ")
 
 
 # ---- snapshots ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ enum { STEPS_LEAST = 4 };
 struct site {
   uint32_t device, op, line, module; /* string id, texts */
   int64_t blocks, bytes;             /* taken by the steps that count, alive at the end */
+  int64_t activation_bytes;          /* of these bytes, activations by category that are alive at the peak */
   uint32_t last_step, steps;         /* how many of these steps took some of it */
 };
 struct rank_steps {
@@ -19,6 +20,7 @@ struct work {
   struct tg__strings *keys;
   struct site *sites;
   size_t site_count, site_cap;
+  bool *at_peak;            /* by block */
   struct rank_steps *steps; /* by rank */
 };
 
@@ -71,6 +73,8 @@ static bool take_block(struct work *w, uint32_t block) {
   s->last_step = step;
   s->blocks++;
   s->bytes = tg__sum_bytes(s->bytes, x->bytes);
+  if (x->held == TG__HELD_ACTIVATION && w->at_peak[block])
+    s->activation_bytes = tg__sum_bytes(s->activation_bytes, x->bytes);
   return true;
 }
 
@@ -88,6 +92,7 @@ static void put_site(const struct work *w, const struct site *s, struct tg_table
   tg__put_int(out, s->blocks);
   tg__put_int(out, s->bytes);
   tg__put_int(out, s->bytes / s->steps);
+  tg__put_int(out, s->activation_bytes);
 }
 
 static bool put_sites(struct work *w, struct tg_table *out) {
@@ -127,13 +132,15 @@ enum tg_err tg__answer_leaks(const struct tg__columns *t, const struct tg__ask *
   if (!err) {
     w.steps = list_steps(t);
     w.keys = tg__strings_new();
-    bool ok = w.steps && w.keys;
+    w.at_peak = tg__blocks_at_peak(w.b);
+    bool ok = w.steps && w.keys && w.at_peak;
     if (ok) err = check_steps(&w, a, e);
     for (size_t i = 0; ok && !err && i < w.b->change_count; i++)
       ok = !w.b->changes[i].made || take_block(&w, w.b->changes[i].block);
     if (!err && !(ok && put_sites(&w, out))) err = tg__no_memory(e, "looking for leaks");
   }
   tg__free(w.steps);
+  tg__free(w.at_peak);
   tg__free(w.sites);
   if (w.keys) tg__strings_free(w.keys);
   return err;
