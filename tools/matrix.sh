@@ -2,11 +2,11 @@
 # make matrix: the recorder's tests on other versions of Python and torch. Needs many GB of disk, the network, and hours.
 #   tools/matrix.sh [--quick] [PYTHON:TORCH …]   default: Python 3.10 to 3.15, each with the newest torch of 2.4, 2.9, 2.13 and of all
 #                                                that PyPI has for it; PYTHON:none is without torch
-# --quick: twenty tests a pair, one or more of each source of the recorder; an environment that it makes is removed afterwards.
+# --quick: 17 tests a pair, one or more of each source of the recorder; an environment that it makes is removed afterwards.
 # MATRIX_ENVS=folder keeps the environments there (default build/matrix); one that exists is used, and stays.
 # A Python that is not here is taken from Debian's unstable suite, in a root file system that debootstrap makes (MATRIX_ROOT, default
 # MATRIX_ENVS/root; ROOTS_MIRROR, default apt's first): that takes root. One that cannot be had is named as skipped.
-# Our library comes from the objects of `make all` in build/; of the package each Python compiles its extensions only.
+# Each Python compiles the extensions of our package only: the rest are the objects of `make all`, or of a build in the root file system.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 source tools/root.sh
@@ -41,13 +41,17 @@ root_with_pythons() { # that the suite has; once
   touch "$root/pythons"
 }
 
-find_python() { # python: sets `run`, the words before a command for it, and `at` and `folder`: its environments are $at$folder here
-  run=(env PYENV_VERSION="${1#python}") at='' folder=$envs # pyenv's commands start only the versions that are switched on
-  command -v "$1" >/dev/null && "${run[@]}" "$1" -c "import venv, ensurepip" && return
+# Sets `run`, the words before a command for it; `at` and `folder`: its environments are $at$folder here; `objects`, and what uv calls it.
+find_python() { # python
+  run=(env PYENV_VERSION="${1#python}") at='' folder=$envs objects=$tree/build # pyenv's commands start only the versions that are switched on
+  local here
+  if here=$("${run[@]}" "$1" -c "import venv, ensurepip, sys; print(sys.executable)"); then
+    interpreter=(--python "$here")
+    return
+  fi
   [ "$(id -u)" = 0 ] && command -v debootstrap && root_with_pythons && [ -x "$root/usr/bin/$1" ] || return 1
-  rm -rf "$root/tachograph" && mkdir -p "$root/tachograph" && git ls-files -z | xargs -0 cp --parents -t "$root/tachograph" || return 1
-  cp -a --parents build/CMakeFiles "$root/tachograph" || return 1
-  run=(in_root "$root" /tachograph) at=$root folder=/envs
+  rm -rf "$root/tachograph" && mkdir -p "$root/tachograph" && git ls-files -z | xargs -0 cp -p --parents -t "$root/tachograph" || return 1
+  run=(in_root "$root" /tachograph) at=$root folder=/envs objects=/objects interpreter=(--python-version "${1#python}")
 }
 
 # uv reads its packages from one cache by hard links: another Python's environment with the same torch takes no more disk.
@@ -59,13 +63,13 @@ uv() {
 # torch's wheels only: its source packages are other things.
 install() { # python environment package…
   local site=$at$2/lib/$1/site-packages
-  uv pip install -q --python-version "${1#python}" --only-binary :all: --target "$site" "${@:3}"
+  uv pip install -q "${interpreter[@]}" --only-binary :all: --target "$site" "${@:3}"
 }
 
-versions_of_torch() { # python: those to try, oldest first
-  local wanted
-  for wanted in '==2.4.*' '==2.9.*' '==2.13.*' ''; do
-    echo "torch$wanted" | uv pip compile -q --no-deps --no-header --no-annotate --only-binary :all: --python-version "${1#python}" -
+versions_of_torch() { # those to try, oldest first
+  local version
+  for version in '==2.4.*' '==2.9.*' '==2.13.*' ''; do
+    echo "torch$version" | uv pip compile -q --no-deps --no-header --no-annotate --only-binary :all: "${interpreter[@]}" -
   done | sed -n 's/^torch==//p' | sort -uV
 }
 
@@ -74,9 +78,12 @@ build_package() { # python
   local environment=$folder/$1
   wheels=$folder/wheels-$1
   [ "$built" = "$1" ] && return
+  if [ -n "$at" ]; then # the libraries there are others
+    "${run[@]}" cmake -G Ninja -S . -B "$objects" -DTG_BUILD_TESTS=OFF && "${run[@]}" cmake --build "$objects" || return 1
+  fi
   "${run[@]}" "$1" -m venv "$environment" && install "$1" "$environment" scikit-build-core ninja 'cmake>=3.18' &&
     rm -rf "$at$wheels" && "${run[@]}" env PATH="$environment/bin:$PATH" "$environment/bin/python" -m pip wheel -q --no-deps --no-build-isolation \
-    -C build-dir="build/matrix-$1" -C cmake.define.TG_OBJECTS_FROM="$("${run[@]}" pwd)/build" -w "$wheels" . && built=$1
+    -C build-dir="build/matrix-$1" -C cmake.define.TG_OBJECTS_FROM="$objects" -w "$wheels" . && built=$1
 }
 
 set_up() { # python torch folder
@@ -120,7 +127,7 @@ for pair; do
     continue
   fi
   torches=${pair#"$python"} torches=${torches#:}
-  for torch in ${torches:-$(versions_of_torch "$python" 2>>build/matrix.log || echo none)}; do try "$python" "$torch" || status=1; done
+  for torch in ${torches:-$(versions_of_torch 2>>build/matrix.log || echo none)}; do try "$python" "$torch" || status=1; done
 done
 printf '%s\n' "${results[@]}"
 exit $status
