@@ -20,7 +20,7 @@ MOMENTS = {
     "train": [("loads", 0.6), ("optimizer", 0.02)],
     "workers": [("torch", 0.0), ("forks", 0.05)],
 }
-RARE = ("background", "compiled", "short")  # with the drawn moments, in `make check`
+RARE = ("background", "compiled", "short", "workers")  # with the drawn moments, in `make check`
 
 
 @pytest.fixture(scope="module")

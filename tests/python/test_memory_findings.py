@@ -163,7 +163,9 @@ def test_planted(name):
         assert row["saving_bytes"] == pytest.approx(4096 * 4097 * 4, rel=0.01)  # of two moments one
 
 
-@pytest.mark.parametrize("name", ["small", "the last", "inference", "numbers", "both", "balanced"])
+@pytest.mark.parametrize(
+    "name", ["small", "the last", "inference", "numbers", "both", pytest.param("balanced", marks=pytest.mark.long)]
+)
 def test_healthy(name):
     work = healthy()[name]
     work()

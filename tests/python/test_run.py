@@ -441,7 +441,7 @@ def test_a_profiler_of_the_programs_own_is_noted(program, tmp_path):
     assert re.search(r"the program's own profiler ran in [67] recorded steps: times there include", under.stderr)
 
 
-@pytest.mark.parametrize("when", ["start", pytest.param("base", marks=pytest.mark.long), "window"])
+@pytest.mark.parametrize("when", ["start", *(pytest.param(w, marks=pytest.mark.long) for w in ("base", "window"))])
 def test_a_window_of_the_programs_own_tachograph(program, tmp_path, when):
     """33 steps. Begun while we record it is torch's collector that records it; begun between, it has our recorder, and
     our window comes after it."""

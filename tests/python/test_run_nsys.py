@@ -53,6 +53,7 @@ def test_without_nsys_it_says_so_and_runs_nothing(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_nothing_is_recorded_live_under_nsys(tmp_path):
     nsys = tmp_path / "nsys"
     nsys.write_text("#!/bin/sh\n")

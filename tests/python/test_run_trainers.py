@@ -38,6 +38,7 @@ CLOSURE = """
 """
 
 
+@pytest.mark.long
 def test_a_trainer_with_closures_and_validation_between_epochs(program, tmp_path):
     under = run("-o", "out", "--steps", "30", program(CLOSURE), cwd=tmp_path)
     assert under.returncode == 0 and "optimizer steps" in under.stderr, under.stderr

@@ -238,7 +238,9 @@ builtins.open, os.open, posix.open = slowly(open), slowly(os.open), slowly(posix
 WITH_TORCH = "import threading, torch\n"
 
 
-@pytest.mark.parametrize("head", ["", WITH_TORCH, SLOW_FILES, SLOW_FILES + WITH_TORCH])
+@pytest.mark.parametrize(
+    "head", ["", *(pytest.param(h, marks=pytest.mark.long) for h in (WITH_TORCH, SLOW_FILES)), SLOW_FILES + WITH_TORCH]
+)
 def test_a_program_that_forks(tmp_path, tachograph_path, temporary, head):
     if WITH_TORCH in head:
         pytest.importorskip("torch")
@@ -272,6 +274,7 @@ print("{}")
 """
 
 
+@pytest.mark.long
 def test_a_program_whose_threads_fork_at_once(tmp_path, tachograph_path, temporary):
     pytest.importorskip("torch")
     with Target(tmp_path / "run", FORKING_THREADS, stderr=subprocess.DEVNULL) as target:

@@ -202,7 +202,10 @@ assert "_rcvd_idx" not in vars(torch.utils.data.dataloader._MultiProcessingDataL
 """
 
 
-@pytest.mark.parametrize("kind, batches", [("map", 6), ("persistent", 6), ("one ahead", 6), ("iterable", 6)])
+@pytest.mark.parametrize(
+    "kind, batches",
+    [("map", 6), ("iterable", 6), *(pytest.param(k, 6, marks=pytest.mark.long) for k in ("persistent", "one ahead"))],
+)
 def test_the_recorder_marks_batches(tmp_path, kind, batches):
     """Two epochs of 6 batches. With one batch ahead a worker the first one's worker is not known. A worker that comes
     to the end of its data begins one batch more."""
