@@ -35,7 +35,7 @@ void tg__family_add(struct tg__family *f, const struct tg__relative *now, size_t
   for (size_t i = 0; i < f->count; i++)
     if (!find(now, count, &f->known[i])) seen_ns += f->known[i].cpu_ns + f->known[i].reaped_ns;
   f->used_ns += above(ended_ns, seen_ns);
-  memcpy(f->known, now, count * sizeof *now);
+  if (count) memcpy(f->known, now, count * sizeof *now);
   f->count = count;
   f->reaped_ns = reaped_ns;
 }

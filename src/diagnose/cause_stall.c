@@ -168,6 +168,19 @@ static bool is_regular(const struct stalls *x, const struct tg__timed *of) {
   return count > 2 && chance_of_series(x->b->count - 1, count) < most_chance;
 }
 
+/* In the loader's own calls, most of it: its workers are what the loop waits for there. */
+static bool is_in_loader(struct tg__facts *f, const struct tg__spans *when) {
+  struct tg__spans *const loads = tg__new_spans(f);
+  int64_t inside_ns = 0;
+  TG__EACH_IN_STEPS (w, f)
+    if (tg__class_is_range(w.cls) && tg__slice_meaning(f, w.slice) & TG__NAME_DATALOADER)
+      tg__spans_add_slice(loads, f->t, w.slice);
+  tg__spans_union(loads);
+  for (size_t i = 0; i < when->count; i++)
+    inside_ns += tg__spans_inside(loads, when->items[i].start, when->items[i].end);
+  return 2 * inside_ns > tg__spans_length(when);
+}
+
 /* Where long steps stand still before calls of a site: that is what is claimed. The cause is the
  * wait that the thread was seen in there, unless it is for a file: saving and logging in some steps waits for one. */
 static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding *y) {
@@ -180,6 +193,7 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
     if (stop) tg__finding_claim(f, y, at - stop, at);
   }
   tg__spans_union(&y->claim);
+  if (is_in_loader(f, &y->claim)) return;
   tg__sample_stretches(f, &y->claim, &seen);
   if (!seen.is_known || seen.most == TG__DOING_COMPUTE || seen.most == TG__DOING_DISK) return;
   y->cause = TG__CAUSE_HOST_WAITS;

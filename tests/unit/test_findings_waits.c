@@ -390,7 +390,8 @@ static void test_waiting_for_a_rank_is_no_communication(void **state) {
 /* ---- a lock in some steps -------------------------------------------------------------------- */
 
 /* Three of twelve steps stand still for 20 ms more before line 12, and the thread was seen there. */
-static struct tg_table *long_stops(const char *doing) {
+static struct tg_table *long_stops(const char *doing, bool loads) {
+  static const char next[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
   struct scene s = {.m = mini_new()};
   mini_rank(s.m, 0);
   s.thread = mini_thread(s.m, 1, 10);
@@ -402,7 +403,9 @@ static struct tg_table *long_stops(const char *doing) {
     mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP + stop_us * US);
     call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
     if (stop_us) sample(&s, watch, doing, 6000, 18000, "train.py(11): fit");
-    call(&s, "aten::relu", 5000 + stop_us, 5000, "train.py(12): fit");
+    if (loads) mini_slice(s.m, s.thread, "user_annotation", next, s.at + 5000 * US, (stop_us + 200) * US);
+    if (loads) call(&s, "aten::empty", 5100 + stop_us, 50, "train.py(11): fit");
+    call(&s, "aten::relu", 5200 + stop_us, 4800, "train.py(12): fit");
     s.at += STEP + stop_us * US;
   }
   return ask(&s);
@@ -410,7 +413,7 @@ static struct tg_table *long_stops(const char *doing) {
 
 /* 60 of 180 ms; nine of ten parts of 5 ms a step. */
 static void test_a_lock_in_some_steps(void **state) {
-  struct tg_table *t = long_stops("lock");
+  struct tg_table *t = long_stops("lock", false);
   const size_t row = mini_row(t, "cause", "host-waits");
   assert_string_equal(mini_cell(t, row, "where"), "train.py(11): fit");
   assert_int_equal(mini_int(t, row, "cost_ns"), 5000 * US);
@@ -418,10 +421,13 @@ static void test_a_lock_in_some_steps(void **state) {
   assert_non_null(strstr(mini_cell(t, row, "evidence"), "waits for a lock or a queue there in 3 samples"));
   assert_int_equal(count(t, "periodic-stall"), 0);
   tg__table_free(t);
-  t = long_stops("disk"); /* as what saves or logs now and then does */
-  assert_int_equal(count(t, "periodic-stall"), 1);
-  assert_int_equal(count(t, "host-waits"), 0);
-  tg__table_free(t);
+  /* As what saves or logs now and then does; a stop in the loader's own call is a wait for its workers. */
+  for (int loads = 0; loads < 2; loads++) {
+    t = long_stops(loads ? "lock" : "disk", loads);
+    assert_int_equal(count(t, loads ? "loader-too-slow" : "periodic-stall"), 1);
+    assert_int_equal(count(t, "host-waits"), 0);
+    tg__table_free(t);
+  }
 }
 
 /* ---- a child --------------------------------------------------------------------------------- */
