@@ -47,14 +47,15 @@ static int64_t off_core(const struct tg__facts *f, int64_t wait) {
 }
 
 /* Of the time inside the loader's next the part in which workers keep the loop waiting. The rest is the loop's own: the
- * batch is there, and is handed over, which takes some round trips between the processes for each tensor. -1: without
- * samples that cannot be distinguished, as a call takes no longer than that. */
+ * batch is there, and is handed over, which takes some round trips between the processes for each tensor. Where the
+ * workers compute most of the time, their thread that answers waits for their GIL: that is a wait for them, too. -1:
+ * without samples that cannot be distinguished, as a call takes no longer than that. */
 static int64_t wait_for_workers(struct tg__facts *f, const struct loader *l, int64_t wait) {
   struct tg__sampled seen;
   tg__sample_stretches(f, &l->spans, &seen);
-  if (seen.is_known)
-    return (int64_t)((double)(seen.ns - seen.doing_ns[TG__DOING_COMPUTE] - seen.receiving_ns) / (double)seen.ns *
-                     (double)wait);
+  const bool compute = l->workers.is_known && 2 * l->workers.doing_ns[TG__DOING_COMPUTE] > l->workers.ns;
+  const int64_t own_ns = seen.doing_ns[TG__DOING_COMPUTE] + (compute ? 0 : seen.receiving_ns);
+  if (seen.is_known) return (int64_t)((double)(seen.ns - own_ns) / (double)seen.ns * (double)wait);
   return wait / l->calls >= LEAST_WAIT_NS ? wait : -1;
 }
 
@@ -182,8 +183,8 @@ void tg__judge_loader(struct tg__facts *f) {
   f->waits_for_workers = has_workers;
   const int64_t cost = usual_wait(f, has_workers);
   int64_t wait = f->noise.is_busy ? tg__least_part(f, TG__PART_DATALOADER) : cost;
-  if (has_workers) wait = wait_for_workers(f, &l, off_core(f, wait));
   if (has_workers) tg__sample_workers(f, &l.workers);
+  if (has_workers) wait = wait_for_workers(f, &l, off_core(f, wait));
   const int64_t seen_ns = f->noise.is_busy ? seen_wait(f, &l.workers, cost) : 0;
   const bool is_seen = seen_ns > 0 && seen_ns > wait;
   if (is_seen) wait = seen_ns;

@@ -14,6 +14,7 @@ static void sample(struct scene *s, uint32_t watch, const char *doing, int64_t u
 /* ---- the loader ------------------------------------------------------------------------------ */
 
 #define GET "multiprocessing/queues.py(113): get;torch/utils/data/dataloader.py(1291): _try_get_data;train.py(9): fit"
+#define ITEM "data.py(7): read;data.py(5): __getitem__;torch/utils/data/_utils/fetch.py(52): fetch"
 #define REBUILD                                                                                                        \
   "multiprocessing/connection.py(395): _recv;torch/multiprocessing/reductions.py(538): rebuild_storage_fd;" GET
 
@@ -48,6 +49,22 @@ static void test_workers_or_the_loop_itself(void **state) {
   expect_absent(&s, "loader-too-slow");
 }
 
+/* A worker that waits hands over at once; one that computes answers when its thread for that has the GIL. */
+static void test_a_worker_that_computes_hands_over_late(void **state) {
+  for (int computes = 0; computes < 2; computes++) {
+    struct scene s = loader("socket", REBUILD, "running", GET);
+    const uint32_t worker = mini_thread(s.m, 20, 99);
+    for (int i = 0; i < MANY; i++) {
+      s.at = i * STEP;
+      sample(&s, worker, computes ? "running" : "disk", 500, 8000, ITEM);
+    }
+    struct tg_table *t = ask(&s);
+    assert_int_equal(count(t, "loader-too-slow"), computes);
+    if (computes) assert_int_equal(mini_int(t, 0, "saving_ns"), 1000 * US);
+    tg__table_free(t);
+  }
+}
+
 /* 0.9 ms of each step: handing a batch over takes as long. */
 static void test_a_short_next_is_not_judged(void **state) {
   struct scene s = begin_of(MANY);
@@ -66,7 +83,6 @@ static void test_a_short_next_is_not_judged(void **state) {
   tg__table_free(t);
 }
 
-#define ITEM "data.py(7): read;data.py(5): __getitem__;torch/utils/data/_utils/fetch.py(52): fetch"
 #define IDLE "multiprocessing/queues.py(113): get;torch/utils/data/_utils/worker.py(230): _worker_loop"
 
 /* 6 of 10 ms wait for the loader. A worker was seen for 8 ms of each step, half of the time doing each of these. */
@@ -485,6 +501,7 @@ static void test_a_function_claims_its_own_time(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_workers_or_the_loop_itself),
+      cmocka_unit_test(test_a_worker_that_computes_hands_over_late),
       cmocka_unit_test(test_a_short_next_is_not_judged),
       cmocka_unit_test(test_workers_that_wait_and_that_compute),
       cmocka_unit_test(test_workers_on_a_busy_machine),
