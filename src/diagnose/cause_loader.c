@@ -8,17 +8,17 @@ struct loader {
   struct tg__sampled workers; /* what they do in the steps */
   uint32_t longest;           /* slice */
   int64_t calls;
-  struct tg__spans spans;
+  struct tg__spans *spans;
 };
 
-static void visit_loader_call(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct loader *l = ctx;
-  if ((cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) || !(tg__slice_meaning(l->f, slice) & TG__NAME_DATALOADER))
-    return;
-  l->calls++;
-  tg__spans_add(&l->spans, l->f->t->slices.start_ns[slice], tg__slice_end(l->f->t, slice));
-  const int64_t *dur = l->f->t->slices.dur_ns;
-  if (l->longest == TG_NONE || dur[slice] > dur[l->longest]) l->longest = slice;
+static void see_calls(struct loader *l) {
+  TG__EACH_IN_STEPS (w, l->f) {
+    if (!tg__class_is_range(w.cls) || !(tg__slice_meaning(l->f, w.slice) & TG__NAME_DATALOADER)) continue;
+    l->calls++;
+    tg__spans_add_slice(l->spans, l->f->t, w.slice);
+    tg__keep_longest(l->f->t, &l->longest, w.slice);
+  }
+  tg__spans_union(l->spans);
 }
 
 /* Where other programs keep the machine busy, workers get fewer cores than they would: it takes a wait of that share
@@ -52,7 +52,7 @@ static int64_t off_core(const struct tg__facts *f, int64_t wait) {
  * without samples that cannot be distinguished, as a call takes no longer than that. */
 static int64_t wait_for_workers(struct tg__facts *f, const struct loader *l, int64_t wait) {
   struct tg__sampled seen;
-  tg__sample_stretches(f, &l->spans, &seen);
+  tg__sample_stretches(f, l->spans, &seen);
   const bool compute = l->workers.is_known && 2 * l->workers.doing_ns[TG__DOING_COMPUTE] > l->workers.ns;
   const int64_t own_ns = seen.doing_ns[TG__DOING_COMPUTE] + (compute ? 0 : seen.receiving_ns);
   if (seen.is_known) return (int64_t)((double)(seen.ns - own_ns) / (double)seen.ns * (double)wait);
@@ -70,20 +70,16 @@ static int64_t usual_wait(struct tg__facts *f, bool has_workers) {
 
 /* The finding costs what usual steps show. Where less of it can be won for certain, that is another figure. */
 static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_t wait, bool has_workers) {
-  const size_t len = strlen(x->evidence);
   if (tg__per_step(f, wait) >= x->cost_ns) return;
-  tg__text_format(x->evidence + len, sizeof x->evidence - len, "; %.2f ms of that %s", tg__ms(tg__per_step(f, wait)),
-                  has_workers ? "it waits for workers for certain; the rest is its own, or others kept the machine busy"
-                              : "in nine of ten steps at least");
+  TG_ADD(x->evidence, "; %.2f ms of that %s", tg__step_ms(f, wait),
+         has_workers ? "it waits for workers for certain; the rest is its own, or others kept the machine busy"
+                     : "in nine of ten steps at least");
 }
 
 /* A number among the conditions of the recording, or of one member of them; 0: not known. */
 static int64_t setting(const struct tg__facts *f, const char *of, const char *name) {
-  const struct tg__str conditions = tg__document_member(f->t, f->rank, "conditions");
   int64_t value;
-  return tg__str_to_int(tg__json_member(of ? tg__json_member(conditions, of) : conditions, name), &value) && value > 0
-             ? value
-             : 0;
+  return tg__condition(f->t, f->rank, of, name, &value) && value > 0 ? value : 0;
 }
 
 /* Of the wait the part that has nothing to do with other programs, as the workers were seen: what they wait
@@ -102,13 +98,11 @@ static int64_t seen_wait(const struct tg__facts *f, const struct tg__sampled *se
 static void say_to_try(const struct tg__facts *f, struct tg__finding *x, bool waits) {
   const int64_t workers = setting(f, "loader", "num_workers"), ahead = setting(f, "loader", "prefetch_factor"),
                 cores = setting(f, NULL, "cpu_cores");
-  const size_t len = strlen(x->advice);
   x->workers = workers >= INT32_MAX ? 0 : waits ? 2 * workers : workers < cores ? cores : 0;
   if (waits && workers && ahead && workers < INT32_MAX && ahead < INT32_MAX)
-    tg__text_format(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld, prefetch_factor=%lld.",
-                    2 * (long long)workers, 2 * (long long)ahead);
+    TG_ADD(x->advice, " To try: num_workers=%lld, prefetch_factor=%lld.", 2 * (long long)workers, 2 * (long long)ahead);
   else if (!waits && workers && workers < cores)
-    tg__text_format(x->advice + len, sizeof x->advice - len, " To try: num_workers=%lld.", (long long)cores);
+    TG_ADD(x->advice, " To try: num_workers=%lld.", (long long)cores);
 }
 
 /* What the workers do while the loop waits for them: those that wait themselves take no core from one another. */
@@ -116,13 +110,11 @@ static void say_workers(struct tg__facts *f, const struct tg__sampled *seen, str
   const int64_t waits_ns = seen->ns - seen->doing_ns[TG__DOING_COMPUTE];
   const bool waits = seen->is_known && 2 * waits_ns > seen->ns;
   const char *const pins = f->has_device_work ? ", pin_memory=True" : "";
-  const size_t len = strlen(x->evidence);
   if (seen->is_known)
-    tg__text_format(
-        x->evidence + len, sizeof x->evidence - len,
-        "; %zu samples of the workers: they %s for %.0f %% of the time%s%.*s, and are on a core for %.0f %%",
-        seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
-        seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr, tg__pct(seen->cpu_ns, seen->ns));
+    TG_ADD(x->evidence,
+           "; %zu samples of the workers: they %s for %.0f %% of the time%s%.*s, and are on a core for %.0f %%",
+           seen->count, waits ? "wait" : "compute", tg__pct(waits ? waits_ns : seen->ns - waits_ns, seen->ns),
+           seen->frame.len ? ", most at " : "", (int)seen->frame.len, seen->frame.ptr, tg__pct(seen->cpu_ns, seen->ns));
   if (waits) {
     TG_FORMAT(x->advice,
               "The workers %s and hardly compute, so more of them than there are cores help: a larger num_workers and "
@@ -150,7 +142,7 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
   struct tg__finding *const x =
       tg__finding_add(f, has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS, share,
                       THRESHOLD_PCT, tg__per_step(f, cost));
-  for (size_t i = 0; i < l->spans.count; i++) tg__finding_claim(f, x, l->spans.items[i].start, l->spans.items[i].end);
+  tg__claim_spans(f, x, l->spans);
   tg__where_slice(f, l->longest, x);
   TG_FORMAT(x->evidence,
             "the loop waits %.2f ms of %s %.2f ms %s for the next batch (%.1f %%); %lld call%s, the longest %.2f ms%s",
@@ -174,10 +166,9 @@ static void report_loader(struct loader *l, enum tg__cause cause, int64_t cost, 
 
 void tg__judge_loader(struct tg__facts *f) {
   if (tg__pct(f->part_ns[TG__PART_DATALOADER], f->sum_ns) <= THRESHOLD_PCT) return;
-  struct loader l = {.f = f, .longest = TG_NONE};
-  tg__slices_visit(f, visit_loader_call, &l);
+  struct loader l = {.f = f, .longest = TG_NONE, .spans = tg__new_spans(f)};
+  see_calls(&l);
   if (l.longest == TG_NONE) return; /* one that began before the steps: none was added */
-  tg__spans_union(&l.spans);
   const bool has_workers = tg__str_contains(tg__name(f->t, f->t->slices.name[l.longest]), "MultiProcess");
   const enum tg__cause cause = has_workers ? TG__CAUSE_LOADER_TOO_SLOW : TG__CAUSE_LOADER_IN_MAIN_PROCESS;
   f->waits_for_workers = has_workers;
@@ -194,6 +185,4 @@ void tg__judge_loader(struct tg__facts *f) {
                          "too short to be distinguished from handing a batch over");
   else if (is_certain(f, cause, share, is_seen))
     report_loader(&l, cause, cost > wait ? cost : wait, wait);
-  f->failed |= l.spans.failed;
-  tg__spans_free(&l.spans);
 }

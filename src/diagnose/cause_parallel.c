@@ -18,9 +18,7 @@ static bool is_in_node(const struct tg__columns *t, uint32_t slice) {
   return up != TG_NONE;
 }
 
-static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct collectives *c = ctx;
-  const int64_t *dur = c->f->t->slices.dur_ns;
+static void see_collective(struct collectives *c, uint32_t slice, enum tg__class cls) {
   const bool host = cls == TG__CLASS_OP || cls == TG__CLASS_ANNOTATION;
   if (cls != TG__CLASS_KERNEL && !host) return;
   if (cls == TG__CLASS_OP && tg__str_has_prefix(tg__name(c->f->t, c->f->t->slices.name[slice]), "c10d::")) {
@@ -28,7 +26,7 @@ static void see_collective(void *ctx, uint32_t slice, enum tg__class cls) {
     c->in_backward |= is_in_node(c->f->t, slice);
   }
   if (!(tg__slice_meaning(c->f, slice) & (host ? TG__NAME_COLLECTIVE_CALL : TG__NAME_COLLECTIVE_KERNEL))) return;
-  if (c->longest == TG_NONE || dur[slice] > dur[c->longest]) c->longest = slice;
+  tg__keep_longest(c->f->t, &c->longest, slice);
 }
 
 /* On the host communication can go on beside backward, as far as there is enough of that; it computes itself, and
@@ -54,7 +52,7 @@ struct one_rank { /* kernels of collectives, by name and size, or place in the s
   struct tg__facts *f;
   struct tg__map shortest_us; /* of each kind, at least 1 */
   struct tg__map seen;        /* how many of a name a step has had */
-  struct tg__spans sure, others;
+  struct tg__spans *sure, *others;
   bool learns;
 };
 
@@ -71,13 +69,12 @@ static uint64_t collective_kind(struct one_rank *a, uint32_t slice) {
   return tg__hash(key, sizeof key);
 }
 
-static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct one_rank *const a = ctx;
+static void see_alone(struct one_rank *a, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *const t = a->f->t;
   const int64_t dur = t->slices.dur_ns[slice], us = dur / 1000, end = tg__slice_end(t, slice);
   if (cls != TG__CLASS_KERNEL) return;
   if (!(tg__slice_meaning(a->f, slice) & TG__NAME_COLLECTIVE_KERNEL)) {
-    if (!a->learns) tg__spans_add(&a->others, t->slices.start_ns[slice], end);
+    if (!a->learns) tg__spans_add_slice(a->others, t, slice);
     return;
   }
   const uint32_t least = us < 1 ? 1 : us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
@@ -85,48 +82,37 @@ static void see_alone(void *ctx, uint32_t slice, enum tg__class cls) {
   a->f->failed |= !known;
   if (!known) return;
   if (least < *known) *known = least;
-  if (!a->learns) tg__spans_add(&a->sure, end - (*known < least ? *known * INT64_C(1000) : dur), end);
+  if (!a->learns) tg__spans_add(a->sure, end - (*known < least ? *known * INT64_C(1000) : dur), end);
 }
 
 /* A kernel of a collective waits for the last rank and then transfers. The shortest of a size is the most that its
  * transfer takes: the end of each that is so long counts, and what comes before may be waiting, which one rank does not
  * show. A step, beside no computation. */
 static int64_t sure_alone(struct tg__facts *f) {
-  struct one_rank a = {.f = f, .learns = true};
-  struct tg__spans left = {0};
-  tg__slices_visit(f, see_alone, &a);
+  struct one_rank a = {.f = f, .learns = true, .sure = tg__new_spans(f), .others = tg__new_spans(f)};
+  TG__EACH_IN_STEPS (w, f) see_alone(&a, w.slice, w.cls);
   a.learns = false;
   tg__map_free(&a.seen);
   a.seen = (struct tg__map){0};
-  tg__slices_visit(f, see_alone, &a);
-  tg__spans_union(&a.sure);
-  tg__spans_union(&a.others);
-  tg__spans_subtract(&a.sure, &a.others, &left);
-  f->failed |= a.sure.failed || a.others.failed;
-  const int64_t ns = tg__usual_inside(f, &left);
-  tg__spans_free(&left);
-  tg__spans_free(&a.sure);
-  tg__spans_free(&a.others);
+  TG__EACH_IN_STEPS (w, f) see_alone(&a, w.slice, w.cls);
   tg__map_free(&a.shortest_us);
   tg__map_free(&a.seen);
-  return ns;
+  tg__spans_union(a.others);
+  return tg__usual_inside(f, tg__rest_of(f, a.sure, a.others));
 }
 
 /* Of one rank without the others: what it proves is the claim. */
 static void claim_as_alone(struct tg__facts *f, struct tg__finding *x) {
-  const size_t len = strlen(x->evidence);
   if (f->t->ranks[f->rank].world_size <= 1 || f->is_of_several) return;
   if (!f->has_device_work) {
-    tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                    "; how much of that is waiting for other ranks one rank does not show");
+    TG_ADD(x->evidence, "; how much of that is waiting for other ranks one rank does not show");
     return;
   }
   const int64_t sure = sure_alone(f), counts = sure < x->cost_ns ? sure : x->cost_ns;
-  tg__text_format(
-      x->evidence + len, sizeof x->evidence - len,
-      "; at least %.2f ms of it stay if each collective takes as long as the shortest of its kind, the rest may be "
-      "waiting for other ranks, which one rank does not show",
-      tg__ms(counts));
+  TG_ADD(x->evidence,
+         "; at least %.2f ms of it stay if each collective takes as long as the shortest of its kind, the rest may be "
+         "waiting for other ranks, which one rank does not show",
+         tg__ms(counts));
   if (x->saving_ns > counts) x->saving_ns = counts;
   if (tg__pct(counts, tg__per_step(f, f->total_ns)) > ALONE_PCT) {
     if (x->saving_ns != TG_NULL_INT)
@@ -194,11 +180,9 @@ static const char *advice_for(struct tg__str collective) {
 /* Where the reducer of DistributedDataParallel said its cap: the one that the model of its buckets finds better. */
 static void say_cap(struct tg__facts *f, struct tg__str collective, struct tg__finding *x) {
   double cap_mb, saving_ns;
-  const size_t len = strlen(x->advice);
   if (!tg__str_contains(collective, "AllReduce") && !tg__str_contains(collective, "all_reduce")) return;
   if (tg__bucket_cap_to_try(f->t, f->rank, &cap_mb, &saving_ns, &f->failed))
-    tg__text_format(x->advice + len, sizeof x->advice - len,
-                    " To try: bucket_cap_mb=%g (%.2f ms less behind backward).", cap_mb, saving_ns / 1e6);
+    TG_ADD(x->advice, " To try: bucket_cap_mb=%g (%.2f ms less behind backward).", cap_mb, saving_ns / 1e6);
 }
 
 /* A collective of the host lasts until the last rank has come, and ranks that share cores come now sooner, now later:
@@ -217,7 +201,7 @@ void tg__judge_communication(struct tg__facts *f) {
     return;
   }
   struct collectives c = {.f = f, .longest = TG_NONE, .call = TG_NONE};
-  tg__slices_visit(f, see_collective, &c);
+  TG__EACH_IN_STEPS (w, f) see_collective(&c, w.slice, w.cls);
   if (c.longest == TG_NONE) return;
   struct tg__tally all = {0};
   for (size_t i = 0; i < f->steps.count; i++) tg__tally_in(&all, i + 1, f->steps.steps[i].communication_ns);
@@ -252,8 +236,7 @@ struct wrappers {
   bool has_nccl;
 };
 
-static void see_wrapper(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct wrappers *w = ctx;
+static void see_wrapper(struct wrappers *w, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = w->f->t;
   if (cls == TG__CLASS_KERNEL) w->has_nccl |= (tg__slice_meaning(w->f, slice) & TG__NAME_COLLECTIVE_KERNEL) != 0;
   if (cls != TG__CLASS_OP && cls != TG__CLASS_ANNOTATION) return;
@@ -279,7 +262,7 @@ static bool has_nccl_device(const struct tg__facts *f) {
 void tg__judge_parallel_wrapper(struct tg__facts *f) {
   if (!f->has_device_work) return;
   struct wrappers w = {.f = f, .data_parallel = TG_NONE, .distributed = TG_NONE};
-  tg__slices_visit(f, see_wrapper, &w);
+  TG__EACH_IN_STEPS (at, f) see_wrapper(&w, at.slice, at.cls);
   if (w.data_parallel != TG_NONE && f->gaps.device_count > 1) {
     const int64_t ns = tg__tally_sum(f, &w.data_parallel_ns);
     struct tg__finding *x = tg__finding_add(f, TG__CAUSE_DATA_PARALLEL_THREADS, tg__pct(ns, f->total_ns),

@@ -99,8 +99,7 @@ static bool is_answer(const struct tg__columns *t, uint32_t slice) {
   return text != TG_NONE && tg__str_contains(tg__name(t, text), "): wait;multiprocessing/pool.py(");
 }
 
-static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct waits *w = ctx;
+static void see_wait(struct waits *w, uint32_t slice, enum tg__class cls) {
   const struct tg__columns *t = w->f->t;
   const int named = cls == TG__CLASS_ANNOTATION ? classify_wait(tg__name(t, t->slices.name[slice])) : -1;
   const int k = named >= QUEUE && !is_in_step(w, slice) ? -1 : named == QUEUE && is_answer(t, slice) ? ANSWER : named;
@@ -113,7 +112,7 @@ static void see_wait(void *ctx, uint32_t slice, enum tg__class cls) {
   if (w->claimed && k == w->claimed_kind) tg__finding_claim(w->f, w->claimed, t->slices.start_ns[slice], w->until_ns);
   tg__tally_add(w->f, &w->all[k], slice, t->slices.dur_ns[slice]);
   w->calls[k]++;
-  if (w->longest[k] == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[w->longest[k]]) w->longest[k] = slice;
+  tg__keep_longest(t, &w->longest[k], slice);
 }
 
 static struct waits walk(struct tg__facts *f, int kind, struct tg__finding *claimed) {
@@ -125,7 +124,7 @@ static struct waits walk(struct tg__facts *f, int kind, struct tg__finding *clai
                     .claimed = claimed,
                     .claimed_kind = kind};
   for (int k = 0; k < KINDS; k++) w.longest[k] = TG_NONE;
-  tg__slices_visit(f, see_wait, &w);
+  TG__EACH_IN_STEPS (at, f) see_wait(&w, at.slice, at.cls);
   for (int k = 0; k < KINDS; k++) w.ns[k] = tg__tally_sum(f, &w.all[k]);
   return w;
 }
@@ -147,34 +146,26 @@ int64_t tg__input_waits(struct tg__facts *f) {
 
 /* ---- another thread -------------------------------------------------------------------------- */
 
-struct others {
-  const struct tg__columns *t;
-  uint32_t loop;
-  struct tg__spans work; /* operators on other threads of the process */
-};
-
-static void see_others(void *ctx, uint32_t slice, enum tg__class cls) {
-  struct others *const o = ctx;
-  const uint32_t track = cls == TG__CLASS_OP ? tg__slice_track(o->t, slice) : o->loop;
-  if (track != o->loop && o->t->tracks[track].pid == o->t->tracks[o->loop].pid)
-    tg__spans_add(&o->work, o->t->slices.start_ns[slice], tg__slice_end(o->t, slice));
+/* Operators on other threads of the process, joined. */
+static struct tg__spans *work_of_others(struct tg__facts *f, uint32_t loop) {
+  const struct tg__track *const tracks = f->t->tracks;
+  struct tg__spans *const work = tg__new_spans(f);
+  TG__EACH_IN_STEPS (w, f) {
+    const uint32_t track = w.cls == TG__CLASS_OP ? tg__slice_track(f->t, w.slice) : loop;
+    if (track != loop && tracks[track].pid == tracks[loop].pid) tg__spans_add_slice(work, f->t, w.slice);
+  }
+  tg__spans_union(work);
+  return work;
 }
 
 /* A loop that trains waits for nothing but what its program makes. One that answers waits for requests as well: unless
  * other threads of the program are at work for half of the time, that is what the queue is empty for. */
 static bool is_of_program(struct tg__facts *f, const struct waits *w, struct tg__finding *x) {
-  struct others o = {.t = f->t, .loop = w->loop};
-  struct tg__spans both = {0};
   if (w->trains) return true;
-  tg__slices_visit(f, see_others, &o);
-  tg__spans_union(&o.work);
+  struct tg__spans *const both = tg__new_spans(f);
   tg__spans_union(&x->claim);
-  tg__spans_intersect(&x->claim, &o.work, &both);
-  const bool is_made = 2 * tg__spans_length(&both) >= tg__spans_length(&x->claim);
-  f->failed |= o.work.failed || both.failed;
-  tg__spans_free(&o.work);
-  tg__spans_free(&both);
-  return is_made;
+  tg__spans_intersect(&x->claim, work_of_others(f, w->loop), both);
+  return 2 * tg__spans_length(both) >= tg__spans_length(&x->claim);
 }
 
 /* Waiting for another thread: where several make what is waited for, and only one of them works at any time, that is
@@ -184,19 +175,17 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
   tg__spans_union(&x->claim);
   if (!tg__takes_turns(f, loop, &x->claim, &turns)) return;
   x->cause = TG__CAUSE_PIPELINE_LOCK_CONTENTION;
-  const size_t len = strlen(x->evidence);
   if (turns.longest != TG_NONE) {
     tg__where_slice(f, turns.longest, x);
-    tg__text_format(x->evidence + len, sizeof x->evidence - len,
-                    "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
-                    (long long)turns.turns);
+    TG_ADD(x->evidence,
+           "; the threads that work meanwhile do so one at a time, in %lld turns of several operators each",
+           (long long)turns.turns);
   } else {
     TG_FORMAT(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
-    tg__text_format(
-        x->evidence + len, sizeof x->evidence - len,
-        "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
-        "lock there",
-        turns.in_turn, turns.looks);
+    TG_ADD(x->evidence,
+           "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
+           "lock there",
+           turns.in_turn, turns.looks);
   }
   TG_FORMAT(x->advice,
             "Hold the lock only to take an index and to hand over, not while reading and computing; where it "

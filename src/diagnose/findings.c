@@ -200,10 +200,6 @@ bool tg__slices_next(struct tg__slice_walk *w) {
   return true;
 }
 
-void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx) {
-  TG__EACH_IN_STEPS (w, f) visit(ctx, w.slice, w.cls);
-}
-
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice) {
   const struct tg__str name = tg__slice_name(t, slice);
   return tg__str_has_prefix(name, "autograd::engine::") || tg__str_has_prefix(name, "torch::autograd::") ||

@@ -232,9 +232,6 @@ static inline int64_t tg__device_of(const struct tg__facts *f, uint32_t slice) {
 static inline void tg__keep_longest(const struct tg__columns *t, uint32_t *longest, uint32_t slice) {
   if (*longest == TG_NONE || t->slices.dur_ns[slice] > t->slices.dur_ns[*longest]) *longest = slice;
 }
-/* The same by a function. */
-typedef void tg__visitor(void *ctx, uint32_t slice, enum tg__class cls);
-void tg__slices_visit(const struct tg__facts *f, tg__visitor *visit, void *ctx);
 /* Of a slice inside Optimizer.step: whether it is no part of the update. step(closure) runs a forward and a backward
  * pass in there, with gradients switched on and so with sequence numbers; an update has neither. */
 bool tg__is_of_closure(const struct tg__columns *t, uint32_t slice);

@@ -19,10 +19,8 @@ struct search {
 };
 
 int64_t tg__replay_condition(const struct tg__replay_graph *g, const char *of, const char *name) {
-  const struct tg__str conditions = tg__document_member(g->t, g->rank, "conditions");
   int64_t value;
-  const struct tg__str text = tg__json_member(of ? tg__json_member(conditions, of) : conditions, name);
-  return tg__str_to_int(text, &value) && value > 0 && value < INT32_MAX ? value : 0;
+  return tg__condition(g->t, g->rank, of, name, &value) && value > 0 && value < INT32_MAX ? value : 0;
 }
 
 uint32_t tg__replay_last_node(const struct tg__replay_graph *g, uint32_t slice, uint32_t first) {

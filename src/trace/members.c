@@ -84,6 +84,11 @@ struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, c
   return tg__str_eq(value, TG_STR("null")) ? TG_STR("") : value;
 }
 
+bool tg__condition(const struct tg__columns *t, uint32_t rank, const char *of, const char *name, int64_t *out) {
+  const struct tg__str all = tg__document_member(t, rank, "conditions");
+  return tg__str_to_int(tg__json_member(of ? tg__json_member(all, of) : all, name), out);
+}
+
 struct tg__str tg__json_unquoted(struct tg__str value) {
   const bool is_string = value.len > 1 && value.ptr[0] == '"' && value.ptr[value.len - 1] == '"';
   return is_string ? (struct tg__str){value.ptr + 1, value.len - 2} : (struct tg__str){0};

@@ -16,7 +16,7 @@ int64_t tg__own_length(const struct tg__step_cost *s) {
 /* A number of the document's member `conditions`; NaN. */
 static double condition(const struct tg__columns *t, uint32_t rank, const char *key) {
   int64_t value;
-  return tg__str_to_int(tg__json_member(tg__document_member(t, rank, "conditions"), key), &value) ? (double)value : NAN;
+  return tg__condition(t, rank, NULL, key, &value) ? (double)value : NAN;
 }
 
 static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
