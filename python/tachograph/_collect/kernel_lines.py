@@ -12,12 +12,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from .kernel_modules import Modules, modules_of_graphs
+from .kernel_modules import USES, Modules, modules_of_graphs
 
 MEMBER_BYTES, STACK_BYTES, MODULE_BYTES = 240 << 10, 120 << 10, 120 << 10
 KERNELS = 20000
 FRAMES = 6  # of one stack, the innermost
-USES = "Gradient addition node"  # behind it stand uses of a tensor, which are no callers
 Graph = tuple[tuple[str, tuple[int, ...]], ...]  # (name:number, numbers of stacks) of its kernels
 FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in ([^\n]+)')
 

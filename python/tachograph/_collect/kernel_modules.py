@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 COMPILED, OBJECTS = "__compiled_fn_", 4000
 OURS = ("torch._dynamo", "torch._functorch", "torch._inductor")
 OPERATORS = {"call_function", "call_method", "call_module"}
-USES = "Gradient addition node"
+USES = "Gradient addition node"  # in a stack; behind it stand uses of a tensor, which are no callers
 ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
 
 Paths = tuple[str, ...]  # "layers.0(Block) / up(Linear)", below what was compiled; "": that itself

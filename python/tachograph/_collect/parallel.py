@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def parallel() -> dict[str, Any] | None:
-    """The wrappers that are alive, by kind. None where there is none, or no job of several ranks."""
+    """Settings of the wrappers that are alive, by kind. None: no wrapper is alive, or the job has one rank."""
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not (dist.is_initialized() or "WORLD_SIZE" in os.environ):
         return None

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A size in MiB; NaN: there is none that can be one. */
+/* A size in MiB; NaN: the member is missing, or is no size. */
 static double size_of(struct tg__str object, const char *key) {
   double mb;
   return tg__str_to_real(tg__json_member(object, key), &mb) && mb > 0 && mb <= 1e6 ? mb : NAN;
