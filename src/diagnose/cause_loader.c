@@ -79,7 +79,7 @@ static void say_certain(const struct tg__facts *f, struct tg__finding *x, int64_
 /* A number among the conditions of the recording, or of one member of them; 0: not known. */
 static int64_t setting(const struct tg__facts *f, const char *of, const char *name) {
   int64_t value;
-  return tg__condition(f->t, f->rank, of, name, &value) && value > 0 ? value : 0;
+  return tg__document_condition(f->t, f->rank, of, name, &value) && value > 0 ? value : 0;
 }
 
 /* Of the wait the part that has nothing to do with other programs, as the workers were seen: what they wait

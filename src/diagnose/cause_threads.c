@@ -7,7 +7,7 @@ static const double SPARE_CORES = 0.25; /* of a core: what runs on any machine *
 /* A number of the document's member `conditions`; -1, too when no machine has so many. */
 static int64_t condition(const struct tg__facts *f, const char *key) {
   int64_t value;
-  return tg__condition(f->t, f->rank, NULL, key, &value) && value >= 0 && value <= INT32_MAX ? value : -1;
+  return tg__document_condition(f->t, f->rank, NULL, key, &value) && value >= 0 && value <= INT32_MAX ? value : -1;
 }
 
 /* The line that set them, as far as a recording states one, or the variable of the environment. An operator is no place

@@ -20,7 +20,7 @@ struct search {
 
 int64_t tg__replay_condition(const struct tg__replay_graph *g, const char *of, const char *name) {
   int64_t value;
-  return tg__condition(g->t, g->rank, of, name, &value) && value > 0 && value < INT32_MAX ? value : 0;
+  return tg__document_condition(g->t, g->rank, of, name, &value) && value > 0 && value < INT32_MAX ? value : 0;
 }
 
 uint32_t tg__replay_last_node(const struct tg__replay_graph *g, uint32_t slice, uint32_t first) {

@@ -84,7 +84,8 @@ struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, c
   return tg__str_eq(value, TG_STR("null")) ? TG_STR("") : value;
 }
 
-bool tg__condition(const struct tg__columns *t, uint32_t rank, const char *of, const char *name, int64_t *out) {
+bool tg__document_condition(const struct tg__columns *t, uint32_t rank, const char *of, const char *name,
+                            int64_t *out) {
   const struct tg__str all = tg__document_member(t, rank, "conditions");
   return tg__str_to_int(tg__json_member(of ? tg__json_member(all, of) : all, name), out);
 }

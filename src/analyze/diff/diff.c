@@ -145,7 +145,7 @@ static void put_pace_headline(const struct tg__diff_pace *pace, const char *time
                  pace->operators, pace->factor, pace->of_device ? " on the device" : "", times);
 }
 
-static void put_headline(const struct tg__diff_rows *rows, const struct tg__condition *deciding,
+static void put_headline(const struct tg__diff_rows *rows, const struct tg__document_condition *deciding,
                          const struct tg__diff_pace *pace, const struct tg__diff_side sides[TG__SIDES],
                          struct tg_table *out) {
   const struct tg__diff_row *const p50 = &rows->items[0];
@@ -178,7 +178,7 @@ static const char *path_of(const struct tg__diff_side *s) { return s->path ? s->
 static void put_notes(const struct tg__diff_side sides[TG__SIDES], const struct tg__conditions *c,
                       struct tg_table *out) {
   for (size_t i = 0; i < c->count; i++) {
-    const struct tg__condition *x = &c->items[i];
+    const struct tg__document_condition *x = &c->items[i];
     if (tg__condition_differs(x))
       tg__table_note(out, "%s: %s in A, %s in B%s", x->key, x->a, x->b,
                      x->accepted ? " (accepted)"
@@ -259,7 +259,7 @@ static enum tg_err add_rows(struct tg__diff_rows *rows, const struct tg__diff_si
 
 static void put_conditions(const struct tg__conditions *c, struct tg_table *out) {
   for (size_t i = 0; i < c->count; i++) {
-    const struct tg__condition *x = &c->items[i];
+    const struct tg__document_condition *x = &c->items[i];
     tg__put_cstr(out, x->key);
     tg__put_cstr(out, x->a);
     tg__put_cstr(out, x->b);

@@ -179,14 +179,14 @@ void tg__diff_note_fusion(const struct tg__diff_side sides[TG__SIDES], struct tg
 
 /* ---- are they comparable at all (diff_conditions.c) ------------------------------------------ */
 
-struct tg__condition {
+struct tg__document_condition {
   const char *key;
   char *a, *b;  /* in words; NULL = not known */
   bool decides; /* other work or another machine: no verdict on times unless accepted */
   bool accepted;
 };
 struct tg__conditions {
-  struct tg__condition *items;
+  struct tg__document_condition *items;
   size_t count, cap;
   struct tg__arena arena;
   bool failed;
@@ -196,9 +196,9 @@ enum tg_err tg__conditions_read(const struct tg__diff_side *a, const struct tg__
                                 struct tg__conditions *out, struct tg_error *e);
 bool tg__conditions_accept(const char *accept, const char *key); /* does the list name it, or all? */
 void tg__conditions_free(struct tg__conditions *c);
-bool tg__condition_differs(const struct tg__condition *c); /* both known, and not equal */
+bool tg__condition_differs(const struct tg__document_condition *c); /* both known, and not equal */
 /* The first that withholds a verdict; NULL. */
-const struct tg__condition *tg__conditions_deciding(const struct tg__conditions *c);
+const struct tg__document_condition *tg__conditions_deciding(const struct tg__conditions *c);
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 

@@ -13,7 +13,7 @@ static char *copy(struct tg__conditions *c, const struct tg__out *text) {
   return own;
 }
 
-static struct tg__condition *find_condition(struct tg__conditions *c, const char *key) {
+static struct tg__document_condition *find_condition(struct tg__conditions *c, const char *key) {
   for (size_t i = 0; i < c->count; i++)
     if (strcmp(c->items[i].key, key) == 0) return &c->items[i];
   return NULL;
@@ -21,19 +21,19 @@ static struct tg__condition *find_condition(struct tg__conditions *c, const char
 
 /* One side's value of a condition; takes the text over. */
 static void put_condition(struct tg__conditions *c, int side, const char *key, bool decides, struct tg__out *text) {
-  struct tg__condition *x = find_condition(c, key);
+  struct tg__document_condition *x = find_condition(c, key);
   if (!x && text->len && tg__grow((void **)&c->items, &c->cap, c->count + 1, sizeof *c->items)) {
     x = &c->items[c->count++];
-    *x = (struct tg__condition){.key = key, .decides = decides};
+    *x = (struct tg__document_condition){.key = key, .decides = decides};
   }
   if (!x && text->len) c->failed = true;
   if (x) *(side ? &x->b : &x->a) = copy(c, text);
   tg__out_free(text);
 }
 
-bool tg__condition_differs(const struct tg__condition *x) { return x->a && x->b && strcmp(x->a, x->b) != 0; }
+bool tg__condition_differs(const struct tg__document_condition *x) { return x->a && x->b && strcmp(x->a, x->b) != 0; }
 
-const struct tg__condition *tg__conditions_deciding(const struct tg__conditions *c) {
+const struct tg__document_condition *tg__conditions_deciding(const struct tg__conditions *c) {
   for (size_t i = 0; i < c->count; i++)
     if (c->items[i].decides && !c->items[i].accepted && tg__condition_differs(&c->items[i])) return &c->items[i];
   return NULL;

@@ -16,7 +16,7 @@ int64_t tg__own_length(const struct tg__step_cost *s) {
 /* A number of the document's member `conditions`; NaN. */
 static double condition(const struct tg__columns *t, uint32_t rank, const char *key) {
   int64_t value;
-  return tg__condition(t, rank, NULL, key, &value) ? (double)value : NAN;
+  return tg__document_condition(t, rank, NULL, key, &value) ? (double)value : NAN;
 }
 
 static double core_wait_pct(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
