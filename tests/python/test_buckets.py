@@ -56,6 +56,24 @@ def test_buckets_of_two_steps_on_the_host(tmp_path):
     assert [note for note in notes if "2 all_reduce in a backward pass" in note and "0.04 ms before" in note]
 
 
+def test_a_bucket_that_one_step_asks_for_late_has_one_row(tmp_path):
+    """The pass lasts from 400 to 700 us. In the last step both are asked for behind it."""
+    events = []
+    for step, first_us, second_us in ((0, 450, 650), (1000, 450, 720), (2000, 710, 730)):
+        events += [
+            slice_of("user_annotation", f"ProfilerStep#{step // 1000}", step, step + 990, 1),
+            slice_of("cpu_op", NODE, step + 400, step + 700, 2),
+            *send("all_reduce", step + first_us, step + first_us + 1, step + first_us + 101, 1000),
+            *send("all_reduce", step + second_us, step + second_us + 1, step + second_us + 101, 250),
+        ]
+    rows, _ = answer(tmp_path / "late.json", events)
+    names = "phase", "place", "steps", "bytes"
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("backward", 1, 3, 4000),
+        ("after backward", 2, 3, 1000),
+    ]
+
+
 def test_on_a_device_the_end_of_the_pass_is_that_of_its_kernels(tmp_path):
     events = [slice_of("user_annotation", "ProfilerStep#0", 0, 990, 1), slice_of("cpu_op", NODE, 400, 600, 2)]
     kernels = (("compute", 720, 900, 7), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 730, 950, 8))

@@ -26,8 +26,8 @@ struct gathering {
   uint8_t *roles;                      /* for tg__comm_is_layer */
   struct tg__bucket *buckets;
   size_t count, cap;
-  struct tg__map known; /* phase, kind and place → bucket */
-  struct tg__map seen;  /* step, phase and kind → how many of them the step has had */
+  struct tg__map known; /* phases, kind and place → bucket */
+  struct tg__map seen;  /* step, phases and kind → how many of them the step has had */
   bool failed;
 };
 
@@ -87,9 +87,14 @@ static enum tg__send_phase phase_of(const struct backward *p, int64_t asked_ns) 
   return asked_ns < p->begin_ns ? TG__SEND_FORWARD : asked_ns < p->end_ns ? TG__SEND_BACKWARD : TG__SEND_AFTER;
 }
 
-/* The row of the `place`-th collective of this kind in this phase. */
+/* A thread without a core asks for a bucket behind the pass in one step and inside it in the others: it has one row. */
+static enum tg__send_phase counted_with(enum tg__send_phase phase) {
+  return phase == TG__SEND_AFTER ? TG__SEND_BACKWARD : phase;
+}
+
+/* The row of the `place`-th collective of this kind in these phases. */
 static struct tg__bucket *bucket_at(struct gathering *g, const struct tg__bucket *like) {
-  const int64_t key[3] = {like->phase, like->kind, like->place};
+  const int64_t key[3] = {counted_with(like->phase), like->kind, like->place};
   uint32_t *const at = tg__map_slot(&g->known, tg__hash(key, sizeof key), TG_NONE);
   if (!at) return NULL;
   if (*at == TG_NONE) {
@@ -105,13 +110,14 @@ static void add_collective(struct gathering *g, const struct tg__sum_collective 
   const int64_t asked = c->call_ns == TG_NULL_INT ? c->start_ns : c->call_ns, dur = c->end_ns - c->start_ns;
   const int64_t end = c->on_device && p->device_end_ns != TG_NULL_INT ? p->device_end_ns : p->end_ns;
   struct tg__bucket like = {.phase = phase_of(p, asked), .kind = c->kind};
-  const int64_t key[3] = {c->step, like.phase, like.kind};
+  const int64_t key[3] = {c->step, counted_with(like.phase), like.kind};
   uint32_t *const nth = tg__map_slot(&g->seen, tg__hash(key, sizeof key), 0);
   like.place = nth ? ++*nth : 0;
   struct tg__bucket *const b = nth ? bucket_at(g, &like) : NULL;
   g->failed |= !b;
   if (!b) return;
   b->steps++;
+  b->steps_after += like.phase == TG__SEND_AFTER;
   b->dur_ns += dur;
   b->exposed_ns += dur - tg__spans_inside(c->on_device ? &g->on_device : &g->on_host, c->start_ns, c->end_ns);
   if (c->bytes >= 0 && !__builtin_add_overflow(b->bytes, c->bytes, &b->bytes)) b->sized++;
@@ -136,6 +142,9 @@ static void gather_buckets(struct gathering *g) {
   if (!g->failed) gather_work(g);
   for (uint32_t i = 0; i < g->r->collective_count && !g->failed; i++)
     if (g->r->collectives[i].step != TG_NONE) add_collective(g, &g->r->collectives[i]);
+  for (size_t i = 0; i < g->count; i++)
+    if (counted_with(g->buckets[i].phase) == TG__SEND_BACKWARD)
+      g->buckets[i].phase = 2 * g->buckets[i].steps_after > g->buckets[i].steps ? TG__SEND_AFTER : TG__SEND_BACKWARD;
   g->failed |= !tg__sort_items((void **)&g->buckets, g->count, sizeof *g->buckets, is_asked_earlier, g->buckets);
   tg__breakdown_free(&g->b);
   tg__spans_free(&g->on_device);

@@ -6,11 +6,11 @@
 
 enum tg__send_phase { TG__SEND_FORWARD, TG__SEND_BACKWARD, TG__SEND_AFTER, TG__SEND_NO_BACKWARD };
 struct tg__bucket {
-  enum tg__send_phase phase;
-  uint32_t kind; /* of tg__buckets.strings */
-  int64_t place; /* 1 = the first of its kind in this phase of a step */
+  enum tg__send_phase phase; /* in which most of its steps ask for it */
+  uint32_t kind;             /* of tg__buckets.strings */
+  int64_t place; /* 1 = the first of its kind in the forward pass of a step, or behind the begin of the backward pass */
   /* sums over its steps; asked_ns and start_ns from the begin of the backward pass, to_end_ns to its end */
-  int64_t steps, sized, bytes, asked_ns, start_ns, to_end_ns, dur_ns, exposed_ns;
+  int64_t steps, steps_after, sized, bytes, asked_ns, start_ns, to_end_ns, dur_ns, exposed_ns;
 };
 struct tg__buckets {
   struct tg__bucket *items; /* in the order in which a step asks for them */
