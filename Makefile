@@ -129,7 +129,7 @@ ready: deps
 	$(Q)$(MAKE) --no-print-directory DEPS=0 package $(if $(DEBUG)$(SAN),,"OBJECTS_FROM=$$(realpath $(O))")
 
 # The wheel links the objects of a build that has just been made, in a folder of its own: `pip install .` compiles.
-WHEEL_OF_OBJECTS = $(if $(OBJECTS_FROM),-C build-dir=build/wheel -C "cmake.define.TG_OBJECTS_FROM=$(OBJECTS_FROM)")
+WHEEL_OF_OBJECTS = $(if $(OBJECTS_FROM),--config-settings=build-dir=build/wheel --config-settings="cmake.define.TG_OBJECTS_FROM=$(OBJECTS_FROM)")
 
 # Built again only when something it is made of changed: a pip install of an unchanged tree costs several seconds.
 package: venv

@@ -83,7 +83,7 @@ build_package() { # python
   fi
   "${run[@]}" "$1" -m venv "$environment" && install "$1" "$environment" scikit-build-core ninja 'cmake>=3.18' &&
     rm -rf "$at$wheels" && "${run[@]}" env PATH="$environment/bin:$PATH" "$environment/bin/python" -m pip wheel -q --no-deps --no-build-isolation \
-    -C build-dir="build/matrix-$1" -C cmake.define.TG_OBJECTS_FROM="$objects" -w "$wheels" . && built=$1
+    --config-settings=build-dir="build/matrix-$1" --config-settings=cmake.define.TG_OBJECTS_FROM="$objects" -w "$wheels" . && built=$1
 }
 
 set_up() { # python torch folder
