@@ -2,6 +2,7 @@
 #include "show/report.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { WHOLE = 20, NUMBER_BYTES = 32 }; /* WHOLE: lines, more than any paragraph has */
 
@@ -76,17 +77,25 @@ static void list_codes(const struct tg__report *r, struct tg__out *text) {
   }
 }
 
-/* Host time by phase, of a program that trains: else nearly all is forward. */
-static void list_phases(const struct tg_table *t, struct tg__out *text) {
+/* Host time by phase, of a program that trains: else nearly all is forward. They divide the step of the host, which the
+ * line says where that is another time than the step's, as devices are late. */
+static void list_phases(const struct tg__report *r, struct tg__out *text) {
+  const struct tg_table *const t = r->parts[TG__REPORT_PHASES];
+  const int64_t step_ns = tg__report_step(r, "mean", "total_ns");
+  int64_t host_ns = 0;
   bool trains = false;
   for (size_t i = 0; t && i < t->rows; i++) {
     const struct tg__str name = tg__cell_str(t, i, "phase");
     const bool is_other = tg__str_eq(name, TG_STR("other")); /* not the same as the bar of that name */
     const int64_t ns = tg__cell_int(t, i, "host_ns");
     if (ns <= 0) continue;
+    host_ns += ns;
     trains |= tg__str_eq(name, TG_STR("backward")) || tg__str_eq(name, TG_STR("optimizer"));
     add_time(text, is_other ? TG_STR("the rest") : name, ns, tg__cell_real(t, i, "share_pct"));
   }
+  char buf[NUMBER_BYTES];
+  if (step_ns > 0 && llabs(host_ns - step_ns) > step_ns / 100)
+    tg__out_format(text, "; of %s a step on the host", tg__human_ns(host_ns, buf));
   if (!trains) text->len = 0;
 }
 
@@ -94,7 +103,7 @@ void tg__report_times_print(const struct tg__report *r, const struct tg__show_op
                             unsigned width, struct tg__out *out) {
   struct tg__out codes = {0}, phases = {0};
   list_codes(r, &codes);
-  list_phases(r->parts[TG__REPORT_PHASES], &phases);
+  list_phases(r, &phases);
   if (put_paragraph("code", o->color, indent, width, &codes, out)) tg__out_char(out, '\n');
   if (put_paragraph("phases", o->color, indent, width, &phases, out)) tg__out_char(out, '\n');
 }

@@ -274,16 +274,14 @@ static void put_step_kind(const struct page *p, size_t n) {
   }
 }
 
-/* The figures are those of the others then. */
-static void put_first_left_out(const struct page *p) {
-  static const char what[] = "the first step is left out: ";
+/* Which steps are no part of the figures: the first, those that warm up, those at the end that were cut. */
+static void put_left_out_steps(const struct page *p) {
   const struct tg_table *const t = p->r->parts[TG__REPORT_STEPS];
   for (size_t i = 0; t && i < t->note_count; i++) {
-    const char *const at = strstr(t->notes[i], what);
-    if (!at) continue;
+    const char *const rank_ends = strstr(t->notes[i], ": "); /* "rank 0: " */
+    if (!rank_ends || !strstr(t->notes[i], "left out")) continue;
     tg__put_blanks(p->out, LABEL);
-    tg__put_wrapped(p->out, view(at), LABEL, p->width - LABEL, 4);
-    return;
+    tg__put_wrapped(p->out, view(rank_ends + 2), LABEL, p->width - LABEL, 4);
   }
 }
 
@@ -309,7 +307,7 @@ static bool put_report_steps(const struct page *p) {
     put_step_kind(p, rows->rows);
   }
   tg__out_char(p->out, '\n');
-  put_first_left_out(p);
+  put_left_out_steps(p);
   if (p->r->trace->rank_count > 1) {
     tg__put_blanks(p->out, LABEL);
     tg__out_format(p->out, "of rank %lld, which has the longest steps, as is the rest of this page\n",

@@ -109,18 +109,27 @@ static void gather_phases(struct marks *m) {
 
 /* ---- dividing ----------------------------------------------------------------------------------- */
 
-static void gather_steps(struct marks *m, const struct tg__ask *a) {
+/* The steps that means are taken of, as in the question steps: none at the end without its device work, no warm-up. */
+static enum tg_err gather_usual_steps(struct marks *m) {
+  struct tg__breakdown b;
+  const enum tg_err err = tg__steps_breakdown(m->t, m->rank, TG__STEPS_DETECTED, &b);
+  if (!err && b.source == TG__STEPS_DETECTED) {
+    tg__steps_leave_out_first(&b);
+    for (size_t i = 0; i < b.count; i++) tg__spans_add(&m->steps, b.steps[i].host_start_ns, b.steps[i].host_end_ns);
+    m->step_count = b.count;
+  }
+  tg__breakdown_free(&b);
+  return err;
+}
+
+static enum tg_err gather_steps(struct marks *m, const struct tg__ask *a) {
   for (size_t i = 0; a->has_steps && i < a->window_count; i++) {
     if (a->windows[i].rank != m->rank) continue;
     tg__spans_add(&m->steps, a->windows[i].start_ns, a->windows[i].end_ns);
     m->step_count++;
   }
-  for (uint32_t i = 0; !a->has_steps && i < m->t->step_count; i++) {
-    if (m->t->steps[i].rank != m->rank) continue;
-    tg__spans_add(&m->steps, m->t->steps[i].start_ns, m->t->steps[i].end_ns);
-    m->step_count++;
-  }
-  if (!m->step_count && !a->has_steps) {
+  const enum tg_err err = a->has_steps ? TG_OK : gather_usual_steps(m);
+  if (!err && !m->step_count && !a->has_steps) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (int p = 0; p < OTHER; p++) {
       const struct tg__spans *const s = &m->spans[p];
@@ -131,6 +140,7 @@ static void gather_steps(struct marks *m, const struct tg__ask *a) {
     if (first_ns < last_ns) tg__spans_add(&m->steps, first_ns, last_ns);
   }
   tg__spans_union(&m->steps);
+  return err;
 }
 
 /* Each instant of the steps to one phase. */
@@ -200,8 +210,7 @@ static enum tg_err answer_phases_of(const struct tg__columns *t, const struct tg
   if (ok) {
     memset(m.kinds, UNSEEN, (size_t)tg__strings_count(t->strings) + 1);
     gather_phases(&m);
-    gather_steps(&m, a);
-    ok = !m.steps.failed && divide_steps(&m);
+    ok = gather_steps(&m, a) == TG_OK && !m.steps.failed && divide_steps(&m);
   }
   if (ok) {
     add_device_time(&m);
