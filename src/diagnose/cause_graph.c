@@ -33,6 +33,66 @@ static bool grows(const struct nodes *steps, size_t count, int64_t *each) {
   return true;
 }
 
+/* ---- what is carried over ----------------------------------------------------------------------- */
+
+/* Which node it is: numbers count up on the thread that calls forward. 0: it has none. */
+static uint64_t node_key(const struct tg__columns *t, uint32_t slice) {
+  const uint32_t inner = slice + 1 < t->slices.count && t->slices.parent[slice + 1] == slice ? slice + 1 : slice;
+  int64_t number = tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1);
+  if (number < 0) number = tg__arg_int(t, t->slices.args[inner], TG__K_SEQUENCE_NUMBER, -1);
+  const int64_t thread = tg__arg_int(t, t->slices.args[slice], TG__K_FWD_THREAD_ID, 0);
+  return number < 0 ? 0 : ((uint64_t)number << 16 ^ (uint64_t)thread) + 1;
+}
+
+/* The first call that ran the node of call i. It alone is tied to the operator that made the node. */
+static const struct tg__site_call *first_run(struct tg__sites *s, struct tg__map *first, size_t i) {
+  const uint64_t key = node_key(s->f->t, s->calls[i].slice);
+  const uint32_t *const slot = key ? tg__map_slot(first, key, (uint32_t)i) : NULL;
+  s->f->failed |= key && !slot;
+  return &s->calls[slot ? *slot : i];
+}
+
+/* What is carried from one step to the next was made by the last operator from before the backward pass of an earlier
+ * step whose node runs again, or late: a step may begin between forward and backward. In the last step with such nodes:
+ * its site, and from where backward was called. TG_NONE: not known. */
+static uint32_t carried(struct tg__sites *s, uint32_t *path) {
+  const int64_t *const start_ns = s->f->t->slices.start_ns;
+  struct tg__map first = {0};
+  uint32_t site = TG_NONE;
+  size_t step = 0, found = 0;
+  int64_t node_ns = INT64_MIN, before_ns = INT64_MIN, made_ns = INT64_MIN;
+  for (size_t i = 0; i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
+    const size_t now = tg__steps_begun(&s->f->steps, start_ns[c->slice]);
+    if (now != step) step = now, before_ns = node_ns;
+    node_ns = start_ns[c->slice];
+    if (site == TG_NONE) *path = c->path;
+    const struct tg__site_call *const of = first_run(s, &first, i);
+    const uint32_t maker = tg__forward_of(s->f->t, of->slice);
+    if (maker == TG_NONE || of->site == TG_NONE || start_ns[maker] >= before_ns ||
+        (now == found && start_ns[maker] <= made_ns))
+      continue;
+    found = now, made_ns = start_ns[maker], site = of->site, *path = c->path;
+  }
+  tg__map_free(&first);
+  return site;
+}
+
+/* In the function that calls backward, too: a layer inside the model keeps nothing, who calls the model does. top:
+ * where what is carried is not known. */
+static void say_carried(struct tg__sites *s, uint32_t top, struct tg__finding *x) {
+  uint32_t path = 0;
+  uint64_t key = 0;
+  const uint32_t known = carried(s, &path), site = known == TG_NONE ? top : known;
+  if (site == TG_NONE) return;
+  for (; path && !key; path = s->paths.up[path]) {
+    key = tg__frame_key(s, path);
+    if (key && !tg__site_in_frame(s, &s->sites[site], key)) key = 0;
+  }
+  tg__say_site(s, site, key, x);
+}
+
 static uint32_t top_site(const struct tg__sites *s) {
   uint32_t top = TG_NONE;
   for (uint32_t i = 0; i < s->count; i++)
@@ -51,8 +111,7 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   const int64_t old = tg__tally_sum(f, &of_earlier);
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, old);
   if (!x) return;
-  const uint32_t top = top_site(s);
-  if (top != TG_NONE) tg__say_site(s, top, 0, x);
+  say_carried(s, top_site(s), x);
   TG_FORMAT(x->evidence,
             "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
             "forward stays the same: "
@@ -67,15 +126,6 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
 
 /* ---- nodes that run again ---------------------------------------------------------------------- */
 
-/* Which node it is: numbers count up on the thread that calls forward. 0: it has none. */
-static uint64_t node_key(const struct tg__columns *t, uint32_t slice) {
-  const uint32_t inner = slice + 1 < t->slices.count && t->slices.parent[slice + 1] == slice ? slice + 1 : slice;
-  int64_t number = tg__arg_int(t, t->slices.args[slice], TG__K_SEQUENCE_NUMBER, -1);
-  if (number < 0) number = tg__arg_int(t, t->slices.args[inner], TG__K_SEQUENCE_NUMBER, -1);
-  const int64_t thread = tg__arg_int(t, t->slices.args[slice], TG__K_FWD_THREAD_ID, 0);
-  return number < 0 ? 0 : ((uint64_t)number << 16 ^ (uint64_t)thread) + 1;
-}
-
 struct again { /* nodes that an earlier step has run */
   struct tg__tally ns;
   int64_t count, all, *by_site;
@@ -83,21 +133,18 @@ struct again { /* nodes that an earlier step has run */
 
 static void count_again(struct tg__sites *s, struct again *out) {
   const struct tg__columns *const t = s->f->t;
-  struct tg__map step_of = {0};
+  struct tg__map first = {0};
   for (size_t i = 0; i < s->call_count; i++) {
     const struct tg__site_call *const c = &s->calls[i];
-    const uint64_t key = c->counted && c->kind == TG__CALL_BACKWARD ? node_key(t, c->slice) : 0;
-    if (!key) continue;
-    const uint32_t step = (uint32_t)tg__steps_begun(&s->f->steps, t->slices.start_ns[c->slice]),
-                   before = tg__map_get(&step_of, key);
-    s->f->failed |= !tg__map_put(&step_of, key, step);
+    if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
+    const int64_t before_ns = t->slices.start_ns[first_run(s, &first, i)->slice], ns = t->slices.start_ns[c->slice];
     out->all++;
-    if (before == TG_NONE || before >= step) continue;
+    if (tg__steps_begun(&s->f->steps, before_ns) >= tg__steps_begun(&s->f->steps, ns)) continue;
     out->count++;
     tg__tally_add(s->f, &out->ns, c->slice, tg__call_ns(s, c));
     if (c->site != TG_NONE) out->by_site[c->site] += tg__call_ns(s, c);
   }
-  tg__map_free(&step_of);
+  tg__map_free(&first);
 }
 
 /* As many in each step, so that nothing grows: of what was computed once, or a fixed number of steps ago. */
@@ -111,7 +158,7 @@ static void judge_again(struct tg__sites *s) {
     uint32_t top = 0;
     for (uint32_t i = 1; i < s->count; i++)
       if (a.by_site[i] > a.by_site[top]) top = i;
-    if (s->count && a.by_site[top]) tg__say_site(s, top, 0, x);
+    say_carried(s, s->count && a.by_site[top] ? top : TG_NONE, x);
     TG_FORMAT(
         x->evidence,
         "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a step "

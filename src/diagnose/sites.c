@@ -150,11 +150,16 @@ static void count_backward(const struct tg__sites *s, struct tg__site *x, const 
   tg__tally_add(s->f, &x->backward, c->slice, dur);
 }
 
-/* The call of the operator that made this node of autograd; TG_NONE. */
-static uint32_t call_behind(const struct walk *w, uint32_t node) {
-  const struct tg__slices *x = &w->t->slices;
+uint32_t tg__forward_of(const struct tg__columns *t, uint32_t node) {
+  const struct tg__slices *x = &t->slices;
   uint32_t cause = x->cause[node];
   for (uint32_t i = node + 1; cause == TG_NONE && i < x->count && x->parent[i] == node; i++) cause = x->cause[i];
+  return cause;
+}
+
+/* Its call; TG_NONE. */
+static uint32_t call_behind(const struct walk *w, uint32_t node) {
+  const uint32_t cause = tg__forward_of(w->t, node);
   return cause == TG_NONE || cause < w->first ? TG_NONE : w->call_at[cause - w->first];
 }
 
@@ -172,7 +177,10 @@ static void add_call(struct walk *w, uint32_t slice, enum tg__call_kind kind) {
   *c = (struct tg__site_call){
       .slice = slice, .site = TG_NONE, .kind = kind, .counted = start >= window->start_ns && start < window->end_ns};
   w->call_at[slice - w->first] = (uint32_t)s->call_count++;
-  if (!tg__is_node(c)) c->site = site_of(w, slice, kind); /* of nodes when all calls are there */
+  if (tg__is_node(c))
+    c->path = path_of(w, slice); /* the site when all calls are there */
+  else
+    c->site = site_of(w, slice, kind);
 }
 
 /* Device work counts for the call inside which it was launched. */

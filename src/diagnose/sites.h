@@ -18,6 +18,7 @@ enum tg__call_kind {
 };
 struct tg__site_call {
   uint32_t slice, site; /* site: TG_NONE for autograd nodes of unknown origin */
+  uint32_t path;        /* of a node: from where backward was called, in tg__sites.paths; 0 = unknown */
   enum tg__call_kind kind;
   bool counted;      /* inside the window of the steps */
   int64_t device_ns; /* of what it launched */
@@ -61,6 +62,7 @@ static inline bool tg__is_forward(const struct tg__site_call *c) {
 static inline bool tg__is_node(const struct tg__site_call *c) {
   return c->kind == TG__CALL_BACKWARD || c->kind == TG__CALL_ACCUMULATE;
 }
+uint32_t tg__forward_of(const struct tg__columns *t, uint32_t node); /* the operator that made it; TG_NONE */
 struct tg__str tg__site_name(const struct tg__sites *s, const struct tg__site *x);
 /* The innermost frame of the program in a path; empty when there is none. */
 struct tg__str tg__site_frame(const struct tg__sites *s, const struct tg__site *x);

@@ -48,6 +48,41 @@ static void test_gradients_of_nodes_of_earlier_steps(void **state) {
   }
 }
 
+/* A node of autograd with its number, and the line that called backward. */
+static void run_node(struct scene *s, int64_t us, int number, int forward, const char *stack) {
+  const int slice = call(s, "autograd::engine::evaluate_function: GruBackward0", us, 200, stack);
+  mini_arg_int(s->m, "Sequence number", number);
+  mini_arg_int(s->m, "Fwd thread id", 1);
+  if (forward >= 0) mini_cause(s->m, slice, forward);
+}
+
+/* What a layer of the model puts out is given to it again in the next step with its graph; the loss is not. Backward
+ * comes 4 ms behind forward, be it in the next step, and runs the nodes of the loss and of the layer in all steps. */
+static void expect_carrier(int64_t forward_us, const char *backward, const char *where, int64_t line) {
+  struct scene s = begin_of(MANY);
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP + forward_us * US;
+    const int layer = call(&s, "aten::gru", 0, 300, "net.py(3): forward;train.py(20): step;train.py(30): train");
+    const int loss = call(&s, "aten::mean", 400, 50, "train.py(21): step;train.py(30): train");
+    run_node(&s, 4000, 1000 + i, loss, backward);
+    for (int k = 0; k <= i; k++) run_node(&s, 4200 + 200 * k, i - k, k ? -1 : layer, backward);
+  }
+  struct tg_table *const t = ask(&s);
+  const size_t row = mini_row(t, "cause", "graph-retention");
+  assert_string_equal(mini_cell(t, row, "where"), where);
+  assert_int_equal(mini_int(t, row, "line"), line);
+  tg__table_free(t);
+}
+
+static void test_what_is_carried_with_its_graph(void **state) {
+  for (int64_t forward_us = 0; forward_us <= 7000; forward_us += 7000) {
+    expect_carrier(forward_us, "train.py(40): train", "aten::gru at train.py(30): train", 30);
+    expect_carrier(forward_us, "train.py(22): step;train.py(30): train", "aten::gru at train.py(20): step", 20);
+    expect_carrier(forward_us, "other.py(7): run", "aten::gru at net.py(3): forward", 3); /* no function calls both */
+    expect_carrier(forward_us, NULL, "aten::gru at net.py(3): forward", 3);
+  }
+}
+
 /* ---- passes without a backward pass -------------------------------------------------------------- */
 
 /* A module runs in line 5 and has a backward pass; it, or another of its kind, runs for again_us in line 8. */
@@ -130,6 +165,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nodes_of_earlier_steps),
       cmocka_unit_test(test_gradients_of_nodes_of_earlier_steps),
+      cmocka_unit_test(test_what_is_carried_with_its_graph),
       cmocka_unit_test(test_a_second_forward),
       cmocka_unit_test(test_proportion),
   };
