@@ -288,19 +288,31 @@ static bool is_changed(const struct changes *c, int64_t elements) {
   return c->fewest < elements || tg__map_get(&c->elements, (uint64_t)elements) != TG_NONE;
 }
 
+/* What each step makes there and keeps, as it says itself, was copied on purpose. */
+static bool is_kept(const struct tg__sites *s, const struct tg__site *x, const struct tg_table *leaks) {
+  for (size_t i = 0; leaks && i < leaks->rows; i++)
+    if (tg__str_has_prefix(tg__fact_text(leaks, i, "op"), "aten::empty") &&
+        tg__str_eq(tg__fact_text(leaks, i, "line"), tg__site_frame(s, x)))
+      return true;
+  return false;
+}
+
 static void judge_clones(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   struct changes changes;
+  struct tg_table *const leaks = tg__facts_ask(f, TG__Q_leaks, NULL, NULL);
   f->failed |= !look_at_changes(s, &changes);
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];
     struct tg__shape shapes[TG_INPUTS];
     in[i] = x->calls >= (int64_t)f->steps.count && x->kind == TG__CALL_FORWARD && !x->reported &&
             tg__str_eq(tg__site_name(s, x), TG_STR("aten::clone")) && tg__call_shapes(s, x->slice, shapes) &&
-            tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0]));
+            tg__shape_elements(&shapes[0]) >= LARGE && !is_changed(&changes, tg__shape_elements(&shapes[0])) &&
+            !is_kept(s, x, leaks);
   }
   tg__map_free(&changes.elements);
+  tg__table_free(leaks);
   const uint32_t top = tg__sum_sites(s, in, &ns, &calls);
   struct tg__finding *const x = tg__find_at(s, TG__CAUSE_REDUNDANT_COPY, COPY_PCT, ns, top);
   if (!x) return;

@@ -179,8 +179,10 @@ static void judge_use(struct tg__facts *f, const struct peak *peak) {
         find(f, TG__CAUSE_GRADIENT_MEMORY, gradients, GRADIENTS_PCT, held[GRADIENT],
              "each gradient is used and released as soon as it is there, so that one is there at a time");
     say_largest(f, peak, held_names[GRADIENT], x);
-    TG_FORMAT(x->evidence, "%.1f of %.1f MB at the peak are gradients, as much as the parameters they are of (%.1f MB)",
-              mb(held[GRADIENT]), mb(peak->bytes), mb(held[PARAMETER]));
+    TG_FORMAT(
+        x->evidence,
+        "%.1f of %.1f MB at the peak are gradients, what is being added to them among it, of %.1f MB of parameters",
+        mb(held[GRADIENT]), mb(peak->bytes), mb(held[PARAMETER]));
     TG_FORMAT(
         x->advice,
         "Update each parameter where its gradient arrives (register_post_accumulate_grad_hook, an optimizer for "

@@ -4,6 +4,7 @@ page long."""
 import random
 
 BACKWARD = "autograd::engine::evaluate_function: AddmmBackward0"
+LEAF = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 SOURCES = ("aten::empty", "aten::zeros", "aten::to", "aten::stack", "aten::clone")
 NAMES = ("aten::linear", "aten::relu", "aten::empty", "aten::to", "aten::mul")
 STEP_US, STEPS = 1000, 5
@@ -46,7 +47,11 @@ class Story:
             self._add(2, begin + 70 * i + 10, 30, "aten::mm")
             self.sequences[op] = self.sequences[node] = len(self.sequences)
             self.module_of_node[node] = module
-        self.passes.append((begin, begin + 70 * (layers - 1) + 50))
+            end = begin + 70 * i + 50
+            if self.random.random() < 0.6:
+                self.module_of_node[self._add(2, end + 2, 16, LEAF, "backward")] = None
+                end += 18
+        self.passes.append((begin, end))
         self._add(1, t + 750, 100, "Optimizer.step#SGD.step", "optimizer")
         self._add(1, t + 755, 30, "aten::mul")
 
@@ -184,13 +189,15 @@ class Story:
         )
         freed_ops = [i for i in b.get("freed_at", ()) if is_op(i)]
         same = top is not None and bool(freed_ops) and freed_ops[0] == top
-        return self.category(b, kinds, top, same, module), module, self.slices[ops[-1]][3] if ops else None
+        into_leaf = bool(freed_ops) and self.slices[freed_ops[0]][3] == LEAF
+        return self.category(b, kinds, top, same, into_leaf), module, self.slices[ops[-1]][3] if ops else None
 
-    def category(self, b, kinds, top, same, module):
+    def category(self, b, kinds, top, same, into_leaf):
         made, freed = b["made"], b["freed"]
         if "backward" in kinds:
             stop = next(stop for start, stop in self.passes if start <= made < stop)
-            return "temporary" if same else "autograd_detail" if freed is not None and freed <= stop else "gradient"
+            handed_on = freed is not None and freed <= stop and not into_leaf
+            return "temporary" if same else "autograd_detail" if handed_on else "gradient"
         if same:
             return "temporary"
         if "optimizer" in kinds:

@@ -82,6 +82,18 @@ class Catching(nn.Module):
         return x
 
 
+class Copying:
+    """Copies a tensor in one line. Each step keeps that, or a new tensor of the same size."""
+
+    def __init__(self, keeps_copy):
+        self.x, self.kept, self.keeps_copy = torch.randn(2048, 1024), [], keeps_copy
+
+    def step(self):
+        x = self.x * 2
+        copy = x.clone()
+        self.kept.append(copy if self.keeps_copy else x + 1)
+
+
 class Named(nn.Module):
     """Layers without a number."""
 
@@ -196,6 +208,32 @@ def test_what_leaks_is_no_activation(rows, kept_rows, times, first):
     if rows == 80000:
         of_batch = (peak["activation"] + peak["autograd_detail"] - leaked) / 1e6
         assert found["activation-memory"]["evidence"].startswith(f"{of_batch:.1f} of ")
+
+
+@pytest.mark.parametrize("keeps_copy", [True, False])
+def test_a_copy_that_is_kept_is_the_leak(keeps_copy):
+    trace = record(Copying(keeps_copy).step, 6)
+    found = {row["cause"]: row["line"] for row in trace.ask("findings").to_dicts()}
+    first = Copying.step.__code__.co_firstlineno
+    assert found["memory-leak"] == (first + 2 if keeps_copy else first + 3)
+    assert found.get("redundant-copy") == (None if keeps_copy else first + 2)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_what_is_added_to_gradients_is_of_gradients(parts):
+    model = nn.Sequential(nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 8))
+    x, weights = torch.randn(8, 2048), 4 * (2048 * 2049 + 8 * 2049)
+
+    def step():
+        model.zero_grad()
+        for _ in range(parts):
+            model(x).square().mean().backward()
+
+    trace = record(step, 3)
+    most = {row["category"]: row["net_bytes"] for row in trace.ask("memory", by="category").to_dicts()}
+    # all that the batch needs is some vectors of 2048; the first weight's gradient is added to the one that is there
+    assert most["gradient"] == pytest.approx(weights + (4 * 2048 * 2048 if parts > 1 else 0), rel=0.02)
+    assert most.get("autograd_detail", 0) < 4 * 8 * 2048 * 4
 
 
 # ---- snapshots ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /* What each block of memory was for. In this order, the first that fits:
  *   1. the program's note on the tensor in it;
  *   2. made by a collective;
- *   3. made by a backward node: again, for checkpointing; given back by the same node; by the end of the pass; else
- *      a gradient;
+ *   3. made by a backward node: again, for checkpointing; given back by the same node; by the end of the pass, but for
+ *      what a leaf's node adds to the leaf's gradient; else a gradient;
  *   4. given back by the operator that made it;
  *   5. made in the optimizer's step: outlives it, or not;
  *   6. made outside of modules by what brings data in, or by the data loader;
@@ -122,6 +122,12 @@ static bool freed_in_same_op(const struct tg__block *x) {
   return x->made.top != TG_NONE && x->freed_ns != TG_NULL_INT && x->freed.top == x->made.top;
 }
 
+/* Where a leaf has a gradient already, its node adds what arrives to it, and gives that back. */
+static bool arrives_at_leaf(const struct tg__columns *t, const struct tg__block *x) {
+  return x->freed.backward != TG_NONE &&
+         tg__str_has_suffix(tg__name(t, t->slices.name[x->freed.backward]), "AccumulateGrad");
+}
+
 static void judge_backward(const struct tg__places *p, struct tg__block *x) {
   const struct tg__pass *const pass = tg__pass_during(p, x->track, x->made_ns);
   if (freed_in_same_op(x) && !(x->made.flags & TG__PLACE_RECOMPUTED))
@@ -129,7 +135,7 @@ static void judge_backward(const struct tg__places *p, struct tg__block *x) {
   else if (x->made.flags & TG__PLACE_RECOMPUTED)
     judge_category(x, freed_in_same_op(x) && x->freed.op == x->made.op ? TG__HELD_TEMPORARY : TG__HELD_ACTIVATION,
                    TG__BASIS_LIFETIME);
-  else if (pass && x->freed_ns != TG_NULL_INT && x->freed_ns <= pass->end_ns)
+  else if (pass && x->freed_ns != TG_NULL_INT && x->freed_ns <= pass->end_ns && !arrives_at_leaf(p->t, x))
     judge_category(x, TG__HELD_AUTOGRAD_DETAIL, TG__BASIS_LIFETIME);
   else
     judge_category(x, TG__HELD_GRADIENT, TG__BASIS_LIFETIME);
