@@ -301,7 +301,7 @@ static void judge_clones(struct tg__sites *s, bool *in) {
   struct tg__facts *f = s->f;
   int64_t ns, calls;
   struct changes changes;
-  struct tg_table *const leaks = tg__facts_ask(f, TG__Q_leaks, NULL, NULL);
+  struct tg_table *const leaks = tg__ask_leaks(f);
   f->failed |= !look_at_changes(s, &changes);
   for (size_t i = 0; i < s->count; i++) {
     const struct tg__site *x = &s->sites[i];

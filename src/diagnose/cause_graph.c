@@ -8,20 +8,6 @@ struct nodes { /* of one step */
   int64_t forward, count, ns;
 };
 
-static bool count_nodes(const struct tg__sites *s, struct nodes *steps) {
-  const struct tg__columns *t = s->f->t;
-  bool any = false;
-  for (size_t i = 0; i < s->call_count; i++) {
-    const struct tg__site_call *c = &s->calls[i];
-    if (!c->counted) continue;
-    const size_t begun = tg__steps_begun(&s->f->steps, t->slices.start_ns[c->slice]);
-    struct nodes *n = &steps[begun ? begun - 1 : 0];
-    if (c->kind == TG__CALL_BACKWARD) n->count++, n->ns += tg__call_ns(s, c), any = true;
-    if (c->kind == TG__CALL_FORWARD) n->forward++;
-  }
-  return any;
-}
-
 /* Each step has more nodes than the one before by about the same number, and calls no more operators than the first. */
 static bool grows(const struct nodes *steps, size_t count, int64_t *each) {
   *each = (steps[count - 1].count - steps[0].count) / (int64_t)(count - 1);
@@ -33,7 +19,7 @@ static bool grows(const struct nodes *steps, size_t count, int64_t *each) {
   return true;
 }
 
-/* ---- what is carried over ----------------------------------------------------------------------- */
+/* ---- what a step leaves behind ----------------------------------------------------------------- */
 
 /* Which node it is: numbers count up on the thread that calls forward. 0: it has none. */
 static uint64_t node_key(const struct tg__columns *t, uint32_t slice) {
@@ -44,7 +30,7 @@ static uint64_t node_key(const struct tg__columns *t, uint32_t slice) {
   return number < 0 ? 0 : ((uint64_t)number << 16 ^ (uint64_t)thread) + 1;
 }
 
-/* The first call that ran the node of call i. It alone is tied to the operator that made the node. */
+/* The first call that ran the node of call i. Only that is tied to the operator that made the node. */
 static const struct tg__site_call *first_run(struct tg__sites *s, struct tg__map *first, size_t i) {
   const uint64_t key = node_key(s->f->t, s->calls[i].slice);
   const uint32_t *const slot = key ? tg__map_slot(first, key, (uint32_t)i) : NULL;
@@ -52,45 +38,48 @@ static const struct tg__site_call *first_run(struct tg__sites *s, struct tg__map
   return &s->calls[slot ? *slot : i];
 }
 
-/* What is carried from one step to the next was made by the last operator from before the backward pass of an earlier
- * step whose node runs again, or late: a step may begin between forward and backward. In the last step with such nodes:
- * its site, and from where backward was called. TG_NONE: not known. */
-static uint32_t carried(struct tg__sites *s, uint32_t *path) {
-  const int64_t *const start_ns = s->f->t->slices.start_ns;
-  struct tg__map first = {0};
-  uint32_t site = TG_NONE;
-  size_t step = 0, found = 0;
-  int64_t node_ns = INT64_MIN, before_ns = INT64_MIN, made_ns = INT64_MIN;
-  for (size_t i = 0; i < s->call_count; i++) {
-    const struct tg__site_call *const c = &s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
-    const size_t now = tg__steps_begun(&s->f->steps, start_ns[c->slice]);
-    if (now != step) step = now, before_ns = node_ns;
-    node_ns = start_ns[c->slice];
-    if (site == TG_NONE) *path = c->path;
-    const struct tg__site_call *const of = first_run(s, &first, i);
-    const uint32_t maker = tg__forward_of(s->f->t, of->slice);
-    if (maker == TG_NONE || of->site == TG_NONE || start_ns[maker] >= before_ns ||
-        (now == found && start_ns[maker] <= made_ns))
-      continue;
-    found = now, made_ns = start_ns[maker], site = of->site, *path = c->path;
-  }
-  tg__map_free(&first);
-  return site;
+struct old_nodes { /* of earlier steps */
+  struct tg__tally ns;
+  int64_t count, all;   /* that one of these has run already; of all that run */
+  uint32_t maker, from; /* site and path, see below */
+  int64_t made_ns;      /* in step `in` */
+  size_t in;
+};
+
+/* What is kept from one step to the next comes from the last operator before the backward pass of an earlier step with
+ * a node that runs again, or late: a step may begin between forward and backward. In the last step with such nodes: its
+ * site, TG_NONE where that is not known, and from where backward was called. */
+static void note_maker(const struct tg__sites *s, const struct tg__site_call *first, int64_t before_ns, size_t now,
+                       struct old_nodes *out) {
+  const uint32_t maker = tg__forward_of(s->f->t, first->slice);
+  const int64_t made_ns = maker == TG_NONE ? INT64_MAX : s->f->t->slices.start_ns[maker];
+  if (first->site == TG_NONE || made_ns >= before_ns || (now == out->in && made_ns <= out->made_ns)) return;
+  out->in = now, out->made_ns = made_ns, out->maker = first->site;
 }
 
-/* In the function that calls backward, too: a layer inside the model keeps nothing, who calls the model does. top:
- * where what is carried is not known. */
-static void say_carried(struct tg__sites *s, uint32_t top, struct tg__finding *x) {
-  uint32_t path = 0;
-  uint64_t key = 0;
-  const uint32_t known = carried(s, &path), site = known == TG_NONE ? top : known;
-  if (site == TG_NONE) return;
-  for (; path && !key; path = s->paths.up[path]) {
-    key = tg__frame_key(s, path);
-    if (key && !tg__site_in_frame(s, &s->sites[site], key)) key = 0;
+static void look_at_nodes(struct tg__sites *s, struct nodes *steps, struct old_nodes *out) {
+  const int64_t *const start_ns = s->f->t->slices.start_ns;
+  struct tg__map known = {0};
+  int64_t node_ns = INT64_MIN, before_ns = INT64_MIN;
+  size_t step = 0;
+  for (size_t i = 0; i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    const size_t now = c->counted ? tg__steps_begun(&s->f->steps, start_ns[c->slice]) : 0;
+    struct nodes *const n = &steps[now ? now - 1 : 0];
+    n->forward += c->counted && c->kind == TG__CALL_FORWARD;
+    if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
+    const struct tg__site_call *const first = first_run(s, &known, i);
+    n->count++, n->ns += tg__call_ns(s, c);
+    if (now != step) step = now, before_ns = node_ns;
+    node_ns = start_ns[c->slice];
+    if (c->path) out->from = c->path;
+    note_maker(s, first, before_ns, now, out);
+    out->all++;
+    if (tg__steps_begun(&s->f->steps, start_ns[first->slice]) >= now) continue;
+    out->count++;
+    tg__tally_add(s->f, &out->ns, c->slice, tg__call_ns(s, c));
   }
-  tg__say_site(s, site, key, x);
+  tg__map_free(&known);
 }
 
 static uint32_t top_site(const struct tg__sites *s) {
@@ -100,7 +89,20 @@ static uint32_t top_site(const struct tg__sites *s) {
   return top;
 }
 
-static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, int64_t each) {
+/* Its line in the function that calls backward, too: not a layer inside the model keeps its output, but the caller of
+ * the model. Where the operator is not known: the one with most backward, which what is kept counts for. */
+static void say_kept(const struct tg__sites *s, const struct old_nodes *old, struct tg__finding *x) {
+  const uint32_t site = old->maker == TG_NONE ? top_site(s) : old->maker;
+  uint64_t key = 0;
+  for (uint32_t path = site == TG_NONE ? 0 : old->from; path && !key; path = s->paths.up[path]) {
+    key = tg__frame_key(s, path);
+    if (key && !tg__site_in_frame(s, &s->sites[site], key)) key = 0;
+  }
+  if (site != TG_NONE) tg__say_site(s, site, key, x);
+}
+
+static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, int64_t each,
+                                const struct old_nodes *kept) {
   struct tg__facts *f = s->f;
   const size_t n = f->steps.count;
   struct tg__tally of_earlier = {0}; /* of a step's own nodes there are `each` */
@@ -111,7 +113,7 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   const int64_t old = tg__tally_sum(f, &of_earlier);
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, old);
   if (!x) return;
-  say_carried(s, top_site(s), x);
+  say_kept(s, kept, x);
   TG_FORMAT(x->evidence,
             "backward walks %lld nodes in the first of %zu steps and %lld in the last, %lld more in each, although "
             "forward stays the same: "
@@ -124,58 +126,31 @@ static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, 
   tg__expect_at_sites(f, x, old, 0.9, "the part of backward for nodes of earlier steps; it grows with every step");
 }
 
-/* ---- nodes that run again ---------------------------------------------------------------------- */
-
-struct again { /* nodes that an earlier step has run */
-  struct tg__tally ns;
-  int64_t count, all, *by_site;
-};
-
-static void count_again(struct tg__sites *s, struct again *out) {
-  const struct tg__columns *const t = s->f->t;
-  struct tg__map first = {0};
-  for (size_t i = 0; i < s->call_count; i++) {
-    const struct tg__site_call *const c = &s->calls[i];
-    if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
-    const int64_t before_ns = t->slices.start_ns[first_run(s, &first, i)->slice], ns = t->slices.start_ns[c->slice];
-    out->all++;
-    if (tg__steps_begun(&s->f->steps, before_ns) >= tg__steps_begun(&s->f->steps, ns)) continue;
-    out->count++;
-    tg__tally_add(s->f, &out->ns, c->slice, tg__call_ns(s, c));
-    if (c->site != TG_NONE) out->by_site[c->site] += tg__call_ns(s, c);
-  }
-  tg__map_free(&first);
-}
-
 /* As many in each step, so that nothing grows: of what was computed once, or a fixed number of steps ago. */
-static void judge_again(struct tg__sites *s) {
+static void judge_again(struct tg__sites *s, const struct old_nodes *old) {
   struct tg__facts *const f = s->f;
-  struct again a = {.by_site = tg__alloc_scratch(f, s->count, sizeof *a.by_site)};
-  if (!f->failed) count_again(s, &a);
-  const int64_t ns = tg__tally_sum(f, &a.ns);
-  struct tg__finding *const x = f->failed ? NULL : tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, ns);
-  if (x) {
-    uint32_t top = 0;
-    for (uint32_t i = 1; i < s->count; i++)
-      if (a.by_site[i] > a.by_site[top]) top = i;
-    say_carried(s, s->count && a.by_site[top] ? top : TG_NONE, x);
-    TG_FORMAT(
-        x->evidence,
-        "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a step "
-        "(%.1f %%)",
-        (long long)tg__per_step(f, a.all), (long long)tg__per_step(f, a.count), tg__ms(x->cost_ns), x->share_pct);
-    TG_FORMAT(x->advice,
-              "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
-              "it is computed; without retain_graph=True torch says where it is needed.");
-    tg__expect_at_sites(f, x, ns, 0.8, "the time of these nodes");
-  }
+  const int64_t ns = tg__tally_sum(f, &old->ns);
+  struct tg__finding *const x = tg__find_above(f, TG__CAUSE_GRAPH_RETENTION, GRAPH_PCT, ns);
+  if (!x) return;
+  say_kept(s, old, x);
+  TG_FORMAT(x->evidence,
+            "of %lld nodes of backward a step %lld have run in an earlier step already, as many each time: %.2f ms a "
+            "step (%.1f %%)",
+            (long long)tg__per_step(f, old->all), (long long)tg__per_step(f, old->count), tg__ms(x->cost_ns),
+            x->share_pct);
+  TG_FORMAT(x->advice,
+            "Cut what comes from earlier steps loose from its graph, features.detach() or torch.no_grad() where "
+            "it is computed; without retain_graph=True torch says where it is needed.");
+  tg__expect_at_sites(f, x, ns, 0.8, "the time of these nodes");
 }
 
 void tg__judge_graph(struct tg__facts *f) {
   struct tg__sites *s = !tg__has_steps(f) || f->steps.count < LEAST_STEPS ? NULL : tg__facts_sites(f);
   if (!s) return;
   struct nodes *const steps = tg__alloc_scratch(f, f->steps.count, sizeof *steps);
+  struct old_nodes old = {.maker = TG_NONE};
   int64_t each;
-  if (steps && count_nodes(s, steps) && grows(steps, f->steps.count, &each)) report_graph_growth(s, steps, each);
-  if (!f->failed && !tg__has_found(f, TG__CAUSE_GRAPH_RETENTION)) judge_again(s);
+  if (steps) look_at_nodes(s, steps, &old);
+  if (old.all && grows(steps, f->steps.count, &each)) report_graph_growth(s, steps, each, &old);
+  if (!f->failed && !tg__has_found(f, TG__CAUSE_GRAPH_RETENTION)) judge_again(s, &old);
 }

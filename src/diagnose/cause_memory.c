@@ -68,9 +68,11 @@ static struct peak find_peak(const struct tg_table *categories) {
   return most;
 }
 
+struct tg_table *tg__ask_leaks(struct tg__facts *f) { return ask(f, TG__Q_leaks, NULL, NULL); }
+
 /* Takes what leaks out of the activations: no backward pass needs it any more. */
 static void judge_growth(struct tg__facts *f, struct peak *peak) {
-  struct tg_table *const t = ask(f, TG__Q_leaks, NULL, NULL);
+  struct tg_table *const t = tg__ask_leaks(f);
   int64_t growth = 0, all = 0;
   size_t top = SIZE_MAX;
   for (size_t i = 0; t && i < t->rows; i++) {

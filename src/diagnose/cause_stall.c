@@ -38,20 +38,18 @@ static int64_t length_of(const struct tg__facts *f, size_t i) {
          (f->waits_for_workers ? s->part_ns[TG__PART_DATALOADER] : 0);
 }
 
-static bool is_shorter(uint32_t a, uint32_t b, const void *ctx) { return length_of(ctx, a) < length_of(ctx, b); }
-
-static bool median_step(const struct tg__facts *f, int64_t *out) {
-  uint32_t *const order = tg__order_new(f->steps.count, is_shorter, f);
-  if (!order) return false;
-  *out = length_of(f, order[f->steps.count / 2]);
-  tg__free(order);
-  return true;
+static void find_typical(struct stalls *x) {
+  const size_t n = x->b->count;
+  int64_t *const lengths = tg__alloc_scratch(x->f, n, sizeof *lengths);
+  for (size_t i = 0; lengths && i < n; i++) lengths[i] = length_of(x->f, i);
+  x->f->failed |= lengths && !tg__median_of(lengths, n, &x->typical_ns);
 }
 
-static void find_long_steps(struct stalls *x) {
+/* of: of a period that all timed steps show those in its slots are meant; others are long by chance. NULL: none. */
+static void find_long_steps(struct stalls *x, const struct tg__timed *of) {
   for (size_t i = 0; i < x->b->count; i++) {
-    const int64_t total = length_of(x->f, i);
-    if (total <= 2 * x->typical_ns) continue;
+    const int64_t total = length_of(x->f, i), number = x->f->t->steps[x->b->steps[i].step].number;
+    if (total <= 2 * x->typical_ns || (of && !tg__timed_is_slot(of, number))) continue;
     x->is_long[i] = true;
     x->count++;
     x->excess_ns += total - x->typical_ns;
@@ -181,23 +179,30 @@ static bool is_in_loader(struct tg__facts *f, const struct tg__spans *when) {
   return 2 * inside_ns > tg__spans_length(when);
 }
 
-/* Where long steps stand still before calls of a site: that is what is claimed. The cause is the
- * wait that the thread was seen in there, unless it is for a file: saving and logging in some steps waits for one. */
+/* Where long steps stand still before calls of a site: that is what is claimed. The place is where the thread was seen
+ * there, else what lies before the longest stop and behind it. The cause is the wait that it was seen in, unless it is
+ * for a file: saving and logging in some steps waits for one. */
 static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding *y) {
   struct tg__facts *const f = x->s->f;
   struct tg__sampled seen;
+  int64_t longest_ns = 0;
+  size_t longest = 0;
   for (size_t i = 0; i < x->s->call_count; i++) {
     const int64_t at = f->t->slices.start_ns[x->s->calls[i].slice];
     const size_t step = x->s->calls[i].site == site ? step_at(x->b, at) : SIZE_MAX;
     const int64_t stop = step == SIZE_MAX ? 0 : stop_before(x, i, step);
     if (stop) tg__finding_claim(f, y, at - stop, at);
+    if (stop > longest_ns) longest_ns = stop, longest = i;
   }
   tg__spans_union(&y->claim);
   if (is_in_loader(f, &y->claim)) return;
   tg__sample_stretches(f, &y->claim, &seen);
+  if (seen.is_known)
+    TG_FORMAT(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
+  else
+    tg__say_gap(f->t, x->s->calls[longest - 1].slice, x->s->calls[longest].slice, y->where, sizeof y->where);
   if (!seen.is_known || seen.most == TG__DOING_COMPUTE || seen.most == TG__DOING_DISK) return;
   y->cause = TG__CAUSE_HOST_WAITS;
-  TG_FORMAT(y->where, "%.*s", (int)seen.frame.len, seen.frame.ptr);
   TG_ADD(y->evidence, ", and %s there in %zu samples of the stack", tg__doing_words(seen.most), seen.count);
   TG_FORMAT(y->advice, "%s", tg__doing_advice(seen.most));
 }
@@ -224,7 +229,7 @@ static void report_stalls(struct stalls *x, const struct tg__timed *of) {
       "a step (%.1f %%)%s",
       x->count, x->b->count, tg__ms(x->typical_ns), tg__ms(x->longest_ns), tg__ms(y->cost_ns), share,
       work != TG_NONE   ? "; they do work there that the other steps do not"
-      : stop != TG_NONE ? "; each stands still before it calls that"
+      : stop != TG_NONE ? "; each stands still there"
                         : "; they come at equal distances");
   TG_FORMAT(y->advice, "%s", ADVICE);
   if (stop != TG_NONE) name_wait(x, stop, y);
@@ -287,8 +292,8 @@ void tg__judge_stalls(struct tg__facts *f) {
   struct stalls x = {.f = f, .b = &f->steps, .is_long = tg__alloc_scratch(f, f->steps.count, sizeof *x.is_long)};
   struct tg__timed timed;
   const bool comes_again = tg__timed_read(f, &timed) && is_periodic(f, &timed);
-  f->failed |= !median_step(f, &x.typical_ns);
-  if (!f->failed) find_long_steps(&x);
+  find_typical(&x);
+  if (!f->failed) find_long_steps(&x, comes_again ? &timed : NULL);
   const bool is_in_window =
       !f->failed && x.count > 1 && tg__pct(x.excess_ns, f->sum_ns) > STALL_PCT && 2 * x.count < x.b->count;
   if (!f->failed && (is_in_window || comes_again)) {

@@ -204,6 +204,8 @@ struct tg__pause {
   struct tg__spans *when;   /* joined; as of tg__new_spans */
 };
 void tg__find_longest_pause(struct tg__facts *f, struct tg__pause *out);
+/* Says where Python stands between these two slices, each with the line of the program. */
+void tg__say_gap(const struct tg__columns *t, uint32_t before, uint32_t after, char *where, size_t size);
 /* Is the name one of these, or has it one of these in it? */
 bool tg__is_one_of(struct tg__str name, const char *const *names, size_t count);
 bool tg__has_one_of(struct tg__str name, const char *const *parts, size_t count);
@@ -278,6 +280,7 @@ bool tg__is_compiled_range(struct tg__str name);
 bool tg__is_in_compiled(const struct tg__columns *t, uint32_t slice);
 
 void tg__judge_memory(struct tg__facts *f); /* cause_memory.c: needs no steps, so it is asked of snapshots as well */
+struct tg_table *tg__ask_leaks(struct tg__facts *f);             /* the question leaks, as tg__facts_ask answers */
 void tg__note_checks(struct tg__facts *f, struct tg_table *out); /* checks.c: what was looked at, in numbers */
 /* limits.c: what the recording leaves open, and which one would show it; of one rank, and of `count` ranks together. */
 void tg__note_limits(struct tg__facts *f, struct tg_table *out);

@@ -14,6 +14,7 @@ enum { LONG_SHARE = 20 }; /* without a place, pauses from 1/20 of a step on are 
 struct pause {
   struct tg__str before, after;     /* frames of the program */
   uint32_t before_name, after_name; /* operators */
+  uint32_t first[2];                /* the two of the first one */
   int64_t *ns;                      /* by step */
   size_t read_steps, last_step;     /* steps in which a file is opened to be read there; the last of them, and one */
   uint32_t read;                    /* such a call, TG_NONE */
@@ -80,6 +81,7 @@ static void add_pause(struct search *s, uint32_t next, int64_t from_ns, int64_t 
                      .after = tg__user_frame(s->f->t, next),
                      .before_name = names[s->last],
                      .after_name = names[next],
+                     .first = {s->last, next},
                      .read = TG_NONE};
   if (!at.before.len || !at.after.len) {
     if (ns < s->long_ns) return;
@@ -127,22 +129,63 @@ static void visit_other_thread(struct search *s, uint32_t slice, enum tg__class 
     tg__spans_add_slice(s->others, t, slice);
 }
 
-/* The part that two places have in common stands there once: "between train.py(9): load and (12): train", "between
- * train.py(9) and (12): train". */
-static void say_pause(const struct pause *p, char *where, size_t size) {
-  struct tg__frame_parts a, b;
-  const bool both = tg__frame_split(p->before, &a) && tg__frame_split(p->after, &b) && tg__str_eq(a.file, b.file);
-  if (tg__str_eq(p->before, p->after)) {
-    tg__text_format(where, size, "at %.*s", (int)p->after.len, p->after.ptr);
-  } else if (both) {
-    const struct tg__str first = tg__str_eq(a.function, b.function) ? TG_STR("") : a.function;
-    tg__text_format(where, size, "between %.*s(%.*s)%s%.*s and (%.*s): %.*s", (int)a.file.len, a.file.ptr,
-                    (int)a.line.len, a.line.ptr, first.len ? ": " : "", (int)first.len, first.ptr, (int)b.line.len,
-                    b.line.ptr, (int)b.function.len, b.function.ptr);
-  } else {
-    tg__text_format(where, size, "between %.*s and %.*s", (int)p->before.len, p->before.ptr, (int)p->after.len,
-                    p->after.ptr);
+/* ---- naming one ------------------------------------------------------------------------------ */
+
+struct end { /* of a pause */
+  struct tg__str frame;
+  size_t depth; /* functions of the program around it, where a stack says so */
+};
+
+/* The outermost call of a module around a slice; TG_NONE. */
+static uint32_t model_call(const struct tg__columns *t, uint32_t slice) {
+  uint32_t model = TG_NONE;
+  for (uint32_t s = slice; s != TG_NONE; s = t->slices.parent[s])
+    if (tg__slice_class(t, s) == TG__CLASS_PYTHON && tg__str_has_prefix(tg__slice_name(t, s), "nn.Module: ")) model = s;
+  return model;
+}
+
+/* Where an operator is called, or where the model is that calls it. */
+static struct end end_of(const struct tg__columns *t, uint32_t slice, bool outside_model) {
+  struct tg__str rest = {"", 0};
+  struct end end = {.depth = 0};
+  for (uint32_t s = slice; s != TG_NONE && !rest.len; s = t->slices.parent[s]) {
+    const uint32_t stack = tg__arg_str(t, t->slices.args[s], TG__K_CALL_STACK);
+    if (stack != TG_NONE) rest = tg__name(t, stack);
   }
+  static const char module[] = "nn.Module: ";
+  const char *const past = rest.ptr + rest.len;
+  for (const char *p = rest.ptr; outside_model && (p = memmem(p, (size_t)(past - p), module, sizeof module - 1)); p++)
+    rest = (struct tg__str){p, (uint32_t)(past - p)};
+  end.frame = rest = tg__user_frame_of_stack(rest);
+  for (; rest.len; end.depth++)
+    rest = tg__user_frame_of_stack((struct tg__str){rest.ptr + rest.len, (uint32_t)(past - rest.ptr - rest.len)});
+  if (!end.frame.len) end.frame = tg__user_frame(t, slice);
+  return end;
+}
+
+/* A model is operators: Python between two of its calls is its caller's. The end in the function that was called
+ * comes first: it is what a function does behind its last operator, or before its first one. So does the beginning of
+ * a loop: its head has more to do than its end. The part that two places have in common stands there once: "between
+ * train.py(9): load and (12): train", "before train.py(9): load, behind (12): train". */
+void tg__say_gap(const struct tg__columns *t, uint32_t before, uint32_t after, char *where, size_t size) {
+  const uint32_t model = model_call(t, before);
+  const bool outside = model == TG_NONE || model != model_call(t, after);
+  const struct end b = end_of(t, before, outside), a = end_of(t, after, outside);
+  struct tg__frame_parts x, y;
+  int64_t from = 0, to = 0;
+  const bool both = tg__frame_split(b.frame, &x) && tg__frame_split(a.frame, &y) && tg__str_eq(x.file, y.file),
+             is_one = both && tg__str_eq(x.function, y.function);
+  const bool is_turned =
+      a.depth > b.depth || (is_one && tg__str_to_int(x.line, &from) && tg__str_to_int(y.line, &to) && to < from);
+  struct tg__str first = is_turned ? a.frame : b.frame, second = is_turned ? b.frame : a.frame;
+  if (tg__str_eq(first, second)) {
+    tg__text_format(where, size, "at %.*s", (int)first.len, first.ptr);
+    return;
+  }
+  if (both) second.ptr += x.file.len, second.len -= x.file.len;
+  if (is_one && !is_turned) first.len = (uint32_t)(x.line.ptr + x.line.len + 1 - first.ptr);
+  tg__text_format(where, size, is_turned ? "before %.*s, behind %.*s" : "between %.*s and %.*s", (int)first.len,
+                  first.ptr, (int)second.len, second.ptr);
 }
 
 static bool is_between(const struct pause *a, const struct pause *b) {
@@ -170,7 +213,7 @@ static int64_t beside(const struct search *s, const int64_t *usual, const struct
 }
 
 static void fill_pause(const struct search *s, const struct pause *best, struct tg__pause *out) {
-  say_pause(best, out->where, sizeof out->where);
+  tg__say_gap(s->f->t, best->first[0], best->first[1], out->where, sizeof out->where);
   for (size_t i = 0; i < s->count; i++) {
     const struct pause *p = &s->pauses[i];
     if (!is_between(p, best)) continue;

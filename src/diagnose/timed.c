@@ -2,6 +2,8 @@
  * such step, or none. */
 #include "diagnose/timed.h"
 
+#include "diagnose/samples.h"
+
 #include <math.h>
 
 enum { LEAST_STEPS = 8, TIMES_USUAL = 2, WARM_PART = 3, WARM_PCT = 5, MOST_LONG = 512, LEAST_HITS = 3, NEXT_FEW = 4 };
@@ -143,12 +145,17 @@ static void find_period(const struct tg__facts *f, struct tg__timed *s) {
   for (unsigned level = 0; level < LEVELS && !s->period; level++) find_period_of(f, most_ns /= ALIKE, s);
 }
 
+bool tg__timed_is_slot(const struct tg__timed *s, int64_t number) {
+  const int64_t behind = number - (int64_t)s->first_long;
+  return s->period && behind >= 0 && behind % (int64_t)s->period == 0;
+}
+
 static void sum_up_timed(struct tg__timed *s) {
   for (size_t i = s->warm; i < s->count; i++) {
     const int64_t excess = excess_of(s, i);
     s->sum_ns += excess < 0 ? s->usual_ns : s->ns[i];
-    const bool is_slot = s->period && i >= s->first_long && (i - s->first_long) % s->period == 0;
-    if (is_slot && excess > 0 && s->ns[i] > s->longest_ns) s->longest_ns = s->ns[i], s->longest_cpu_ns = s->cpu_ns[i];
+    if (tg__timed_is_slot(s, (int64_t)i) && excess > 0 && s->ns[i] > s->longest_ns)
+      s->longest_ns = s->ns[i], s->longest_cpu_ns = s->cpu_ns[i];
   }
 }
 
@@ -167,23 +174,14 @@ bool tg__timed_read(struct tg__facts *f, struct tg__timed *s) {
 }
 
 struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed *s) {
-  enum { PLACES = 16 };
-  struct {
-    struct tg__str frame;
-    size_t count;
-  } seen[PLACES];
-  size_t n = 0, best = 0;
+  struct tg__lines seen = {.count = 0};
   struct tg__members m = of_run(f, "long_steps");
+  int64_t in_function;
   for (int64_t number; (number = next_number(&m)) >= 0 && tg__members_next(&m);) {
     const struct tg__str frame = tg__user_frame_of_stack(tg__json_unquoted(m.value));
-    size_t i = 0;
-    if (!frame.len || (uint64_t)number < s->first_long || ((size_t)number - s->first_long) % s->period) continue;
-    while (i < n && !tg__str_eq(seen[i].frame, frame)) i++;
-    if (i == PLACES) continue;
-    if (i == n) seen[n++].frame = frame, seen[i].count = 0;
-    if (++seen[i].count > seen[best].count) best = i;
+    if (frame.len && tg__timed_is_slot(s, number)) tg__lines_add(&seen, frame, 1);
   }
-  return n ? seen[best].frame : TG_STR("");
+  return tg__lines_most(&seen, &in_function);
 }
 
 /* ---- notes about all steps --------------------------------------------------------------------- */

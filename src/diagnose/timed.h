@@ -16,6 +16,7 @@ struct tg__timed {
 };
 /* false: there are none, or memory has run out, which f says. In the scratch memory of f. */
 bool tg__timed_read(struct tg__facts *f, struct tg__timed *out);
+bool tg__timed_is_slot(const struct tg__timed *s, int64_t number); /* of a step: one of the period's */
 /* The line of the program in which most long steps were seen, where they were looked at; empty. */
 struct tg__str tg__timed_place(const struct tg__facts *f, const struct tg__timed *s);
 /* Warm-up, steps that become longer and longer, steps of two kinds. */

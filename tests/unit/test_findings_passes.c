@@ -58,7 +58,7 @@ static void run_node(struct scene *s, int64_t us, int number, int forward, const
 
 /* What a layer of the model puts out is given to it again in the next step with its graph; the loss is not. Backward
  * comes 4 ms behind forward, be it in the next step, and runs the nodes of the loss and of the layer in all steps. */
-static void expect_carrier(int64_t forward_us, const char *backward, const char *where, int64_t line) {
+static void expect_kept(int64_t forward_us, const char *backward, const char *where, int64_t line) {
   struct scene s = begin_of(MANY);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP + forward_us * US;
@@ -74,12 +74,12 @@ static void expect_carrier(int64_t forward_us, const char *backward, const char 
   tg__table_free(t);
 }
 
-static void test_what_is_carried_with_its_graph(void **state) {
+static void test_what_is_kept_with_its_graph(void **state) {
   for (int64_t forward_us = 0; forward_us <= 7000; forward_us += 7000) {
-    expect_carrier(forward_us, "train.py(40): train", "aten::gru at train.py(30): train", 30);
-    expect_carrier(forward_us, "train.py(22): step;train.py(30): train", "aten::gru at train.py(20): step", 20);
-    expect_carrier(forward_us, "other.py(7): run", "aten::gru at net.py(3): forward", 3); /* no function calls both */
-    expect_carrier(forward_us, NULL, "aten::gru at net.py(3): forward", 3);
+    expect_kept(forward_us, "train.py(40): train", "aten::gru at train.py(30): train", 30);
+    expect_kept(forward_us, "train.py(22): step;train.py(30): train", "aten::gru at train.py(20): step", 20);
+    expect_kept(forward_us, "other.py(7): run", "aten::gru at net.py(3): forward", 3); /* no function calls both */
+    expect_kept(forward_us, NULL, "aten::gru at net.py(3): forward", 3);
   }
 }
 
@@ -165,7 +165,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nodes_of_earlier_steps),
       cmocka_unit_test(test_gradients_of_nodes_of_earlier_steps),
-      cmocka_unit_test(test_what_is_carried_with_its_graph),
+      cmocka_unit_test(test_what_is_kept_with_its_graph),
       cmocka_unit_test(test_a_second_forward),
       cmocka_unit_test(test_proportion),
   };

@@ -149,6 +149,47 @@ static void test_stretch_that_calls_an_operator_now_and_then(void **state) {
   expect(&s, "slow-python-transform", 1980 + 980, 2664, "between train.py(9) and (12): fit", 9);
 }
 
+/* ---- the place of a stretch -------------------------------------------------------------------- */
+
+/* Each step 4 ms between two operators with these stacks: in one call of a model, each in a call of its own, or in
+ * none.
+ */
+static void expect_gap(const char *before, const char *after, int models, const char *where, int64_t line) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    if (models) mini_slice(s.m, s.thread, "python_function", "nn.Module: Net_0", s.at, (models > 1 ? 5000 : STEP) * US);
+    if (models > 1) mini_slice(s.m, s.thread, "python_function", "nn.Module: Net_0", s.at + 9000 * US, 1000 * US);
+    call(&s, "aten::conv2d", 0, 5000, before);
+    call(&s, "aten::relu", 9000, 1000, after);
+  }
+  struct tg_table *const t = ask(&s);
+  const size_t row = mini_row(t, "cause", "slow-python-transform");
+  assert_string_equal(mini_cell(t, row, "where"), where);
+  assert_int_equal(mini_int(t, row, "line"), line);
+  tg__table_free(t);
+}
+
+static void test_place_of_a_stretch(void **state) {
+  static const char first[] =
+      "net.py(22): forward;torch/nn/modules/module.py(9): _call_impl;nn.Module: Net_0;m.py(44): fit",
+                    second[] =
+                        "net.py(25): forward;torch/nn/modules/module.py(9): _call_impl;nn.Module: Net_0;m.py(47): fit";
+  expect_gap("m.py(9): fit", "m.py(12): fit", 0, "between m.py(9) and (12): fit", 9);
+  expect_gap("m.py(37): fit", "m.py(34): fit", 0, "before m.py(34): fit, behind (37): fit",
+             34); /* the loop begins again */
+  expect_gap("m.py(37): fit", "m.py(26): next;m.py(34): fit", 0, "before m.py(26): next, behind (37): fit", 26);
+  expect_gap("m.py(37): fit", "a.py(26): next;m.py(34): fit", 0, "before a.py(26): next, behind m.py(37): fit", 26);
+  expect_gap("m.py(27): pick;m.py(46): fit", "m.py(47): fit", 0, "between m.py(27): pick and (47): fit", 27);
+  expect_gap("m.py(3): load;m.py(5): fit", "a.py(9): keep;m.py(6): fit", 0, "between m.py(3): load and a.py(9): keep",
+             3);
+  expect_gap(first, second, 1, "between net.py(22) and (25): forward", 22);
+  expect_gap(first, second, 2, "between m.py(44) and (47): fit", 44);
+  expect_gap(first, "m.py(47): fit", 0, "between m.py(44) and (47): fit", 44);
+  expect_gap("m.py(37): fit", first, 0, "between m.py(37) and (44): fit", 37);
+  expect_gap("m.py(9): fit", "m.py(9): fit", 0, "at m.py(9): fit", 9);
+}
+
 /* ---- stretches that were sampled --------------------------------------------------------------- */
 
 struct seen {
@@ -406,6 +447,7 @@ int main(void) {
       cmocka_unit_test(test_function_with_a_label_in_it),
       cmocka_unit_test(test_compiled_region_is_no_label),
       cmocka_unit_test(test_stretch_that_calls_an_operator_now_and_then),
+      cmocka_unit_test(test_place_of_a_stretch),
       cmocka_unit_test(test_what_a_sampled_stretch_is),
       cmocka_unit_test(test_function_with_most_samples),
       cmocka_unit_test(test_samples_elsewhere),

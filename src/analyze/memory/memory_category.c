@@ -122,7 +122,7 @@ static bool freed_in_same_op(const struct tg__block *x) {
   return x->made.top != TG_NONE && x->freed_ns != TG_NULL_INT && x->freed.top == x->made.top;
 }
 
-/* Where a leaf has a gradient already, its node adds what arrives to it, and gives that back. */
+/* Where a leaf has a gradient already, its node adds to it what arrives, and frees that. */
 static bool arrives_at_leaf(const struct tg__columns *t, const struct tg__block *x) {
   return x->freed.backward != TG_NONE &&
          tg__str_has_suffix(tg__name(t, t->slices.name[x->freed.backward]), "AccumulateGrad");
