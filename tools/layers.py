@@ -63,6 +63,7 @@ SHARED_HEADERS = {
     "analyze/work/roof.h": {"diagnose"},
     "analyze/diff/bootstrap.h": {"replay"},
     "analyze/ranks/buckets.h": {"diagnose"},
+    "analyze/ranks/comm_names.h": {"replay"},
     "analyze/ranks/rank_set.h": {"replay"},
     "trace/summary.h": {"analyze", "ranks"},
     "analyze/ranks/summarize.h": {"ranks"},

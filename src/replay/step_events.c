@@ -76,6 +76,7 @@ static int64_t begin_of_slice(const struct placing *p, uint32_t slice, uint32_t 
 static void place_host(const struct placing *p, uint32_t slice, uint32_t lane) {
   const struct tg__replay_graph *const g = p->g;
   const int64_t end_ns = tg__slice_end(p->t, slice);
+  if (p->out->state[slice - g->slices.first] != TG__PLACED_OUTSIDE) return; /* it is a work */
   if (p->t->slices.start_ns[slice] >= g->end_ns || end_ns <= g->start_ns) return;
   if (p->c->is_removed[slice - g->slices.first])
     p->out->state[slice - g->slices.first] = TG__PLACED_REMOVED;

@@ -1,5 +1,7 @@
 /* step_graph: the graph of a rank put together, put in order, and run. */
 #include "replay/step_batches.h"
+#include "replay/step_collectives.h"
+#include "analyze/ranks/comm_names.h"
 
 #include <stdio.h>
 
@@ -32,7 +34,9 @@ void tg__replay_add_edge(struct tg__replay_graph *g, struct tg__replay_edge edge
 
 void tg__replay_lane_name(const struct tg__replay_graph *g, uint32_t lane, char name[TG__REPLAY_LANE_NAME]) {
   const struct tg__track *const track = &g->t->tracks[g->lanes[lane].track];
-  if (g->lanes[lane].is_device)
+  if (lane >= g->device_lanes && lane < g->stream_count)
+    snprintf(name, TG__REPLAY_LANE_NAME, "thread of collectives");
+  else if (g->lanes[lane].is_device)
     snprintf(name, TG__REPLAY_LANE_NAME, "device %lld stream %lld", (long long)track->device, (long long)track->stream);
   else
     snprintf(name, TG__REPLAY_LANE_NAME, "%s", lane == g->main_lane ? "thread of the steps" : "thread");
@@ -63,6 +67,11 @@ unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id) {
   if (tg__str_eq(name, TG_STR("threading.Condition.wait")) || tg__str_eq(name, TG_STR("queue.Queue.get")) ||
       tg__str_eq(name, TG_STR("concurrent.futures.Future.result")))
     flags |= TG__REPLAY_NAME_IDLE;
+  const enum tg__comm_role role = tg__comm_role(name, false);
+  if (role == TG__COMM_REQUEST) flags |= TG__REPLAY_NAME_REQUEST;
+  if (role == TG__COMM_SPAN &&
+      (tg__str_has_prefix(name, "gloo:") || tg__str_has_prefix(name, "mpi:") || tg__str_has_prefix(name, "ucc:")))
+    flags |= TG__REPLAY_NAME_HOST_COLLECTIVE;
   g->has_loader |= flags & TG__REPLAY_NAME_WORKERS;
   g->names[string_id] = (uint16_t)flags;
   return flags;
@@ -90,6 +99,8 @@ static void add_launches(struct tg__replay_graph *g) {
 void tg__replay_add_edges(struct tg__replay_graph *g) {
   add_launches(g);
   tg__replay_add_batch_edges(g);
+  for (size_t i = 0; i < g->await_count; i++)
+    tg__replay_add_edge(g, (struct tg__replay_edge){0, g->works[g->awaits[i].work].node + 1, g->awaits[i].node, false});
   for (size_t i = 0; i < g->wait_count; i++) {
     const struct tg__replay_wait *const w = &g->waits[i];
     const uint32_t call = w->call == TG_NONE ? 0 : g->node_of[w->call - g->slices.first];
@@ -254,6 +265,9 @@ void tg__replay_close(struct tg__replay_graph *g) {
   tg__free(g->node_of);
   tg__free(g->lane_of);
   tg__free(g->waits);
+  tg__free(g->ended);
+  tg__free(g->looks);
+  tg__free(g->awaits);
   tg__free(g->batches);
   tg__map_free(&g->batch_of);
   tg__free(g->lanes);

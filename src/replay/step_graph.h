@@ -67,6 +67,12 @@ struct tg__replay_graph {
   uint32_t *node_of; /* by slice of the rank, of a host slice: the node at its begin */
   struct tg__replay_wait *waits;
   size_t wait_count, wait_cap;
+  uint32_t *ended; /* collectives of host libraries: works, by their end */
+  size_t ended_count;
+  struct tg__replay_look *looks; /* by time */
+  size_t look_count;
+  struct tg__replay_await *awaits;
+  size_t await_count, await_cap;
   struct tg__replay_batch *batches; /* of worker processes of a loader: step_batches.h */
   size_t batch_count, batch_cap;
   int64_t batch_cpu_ns;    /* what a worker is on a core for a batch, mean; 0: not known */
@@ -74,7 +80,8 @@ struct tg__replay_graph {
   uint32_t *lane_of;       /* by track of the rank: the lane of a thread; TG_NONE: of none, as of streams */
   struct tg__replay_lane *lanes;
   size_t lane_count, lane_cap;
-  uint32_t stream_count; /* the first lanes are the streams */
+  uint32_t device_lanes; /* the first lanes are streams of devices, */
+  uint32_t stream_count; /* then come those of host libraries that run collectives: step_collectives.h */
   uint32_t main_lane;    /* with the steps */
   struct tg__replay_node *nodes;
   size_t node_count, node_cap;
@@ -96,10 +103,12 @@ enum {
   TG__REPLAY_NAME_STREAM_SYNC = 8,
   TG__REPLAY_NAME_EVENT_SYNC = 16,
   TG__REPLAY_NAME_COPY = 32,
-  TG__REPLAY_NAME_WORKERS = 64,     /* of the loader: waits for other processes */
-  TG__REPLAY_NAME_BATCH = 128,      /* of a worker: the batch that it makes, and the counter of its batches */
-  TG__REPLAY_NAME_COLLECTIVE = 256, /* kernel */
-  TG__REPLAY_NAME_IDLE = 512,       /* a thread of Python waits for another one, and works for none */
+  TG__REPLAY_NAME_WORKERS = 64,           /* of the loader: waits for other processes */
+  TG__REPLAY_NAME_BATCH = 128,            /* of a worker: the batch that it makes, and the counter of its batches */
+  TG__REPLAY_NAME_COLLECTIVE = 256,       /* kernel */
+  TG__REPLAY_NAME_IDLE = 512,             /* a thread of Python waits for another one, and works for none */
+  TG__REPLAY_NAME_HOST_COLLECTIVE = 1024, /* a library runs it on a thread of its own, or is at it */
+  TG__REPLAY_NAME_REQUEST = 2048,         /* the operator that asks for a collective */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }
@@ -108,7 +117,9 @@ void tg__replay_lane_name(const struct tg__replay_graph *g, uint32_t lane, char 
 uint32_t tg__replay_step_at(const struct tg__replay_graph *g, int64_t ns); /* TG_NONE between steps */
 
 /* Building, in this order. Out of memory sets g->failed. */
-void tg__replay_gather_works(struct tg__replay_graph *g);     /* works and their lanes */
+void tg__replay_gather_works(struct tg__replay_graph *g); /* works and their lanes */
+/* call: slice that launched it; TG_NONE */
+void tg__replay_add_work(struct tg__replay_graph *g, uint32_t slice, uint32_t call, uint32_t lane);
 void tg__replay_find_waits(struct tg__replay_graph *g);       /* which call waits for which work */
 void tg__replay_find_full_queues(struct tg__replay_graph *g); /* called by it */
 void tg__replay_add_streams(struct tg__replay_graph *g);      /* nodes of streams */

@@ -305,7 +305,8 @@ void tg__replay_job_note(const struct tg__replay_job *j, struct tg_table *out) {
                    (long long)j->missing, j->kept);
   else if (j->kept)
     tg__table_note(out,
-                   "Collectives that keep their recorded length, as they run on the host or outside of steady steps: "
+                   "Collectives that keep their recorded length, as they run outside of steady steps or nothing "
+                   "recorded asks for them: "
                    "%zu.",
                    j->kept);
 }

@@ -1,5 +1,6 @@
 /* step_threads: each thread as a chain of nodes, cut wherever another slice is the innermost one. */
 #include "replay/step_batches.h"
+#include "replay/step_collectives.h"
 
 struct point { /* where a step begins or ends */
   int64_t ns;
@@ -15,6 +16,7 @@ struct walker {
   size_t depth;
   const struct point *points; /* NULL: not the lane of the steps */
   size_t point_count, next_point;
+  struct tg__replay_awaiting awaiting;
   const struct tg__spans *sampled; /* of the lane of the steps: a sample says where its thread was; NULL: another */
 };
 
@@ -89,14 +91,35 @@ static bool explains(const struct walker *w, uint32_t slice, int64_t dur_ns) {
   return w->sampled && 2 * tg__spans_inside(w->sampled, w->at_ns, w->at_ns + dur_ns) >= dur_ns;
 }
 
-static void add_host_piece(struct walker *w, int64_t to_ns) {
-  if (to_ns <= w->at_ns) return;
-  const uint32_t slice = w->depth ? w->stack[w->depth - 1] : TG_NONE;
+static void add_plain_piece(struct walker *w, uint32_t slice, int64_t to_ns) {
   const int64_t dur_ns = to_ns - w->at_ns;
+  if (dur_ns <= 0) return;
   tg__replay_add_node(
       w->g, (struct tg__replay_node){w->at_ns, dur_ns, slice, w->lane, tg__replay_step_at(w->g, w->at_ns),
                                      slice == TG_NONE ? TG__REPLAY_GAP : TG__REPLAY_HOST, explains(w, slice, dur_ns)});
   w->at_ns = to_ns;
+}
+
+static void add_wait_until(struct walker *w, uint32_t slice, int64_t until_ns) {
+  const int64_t to_ns = until_ns > w->at_ns ? until_ns : w->at_ns;
+  tg__replay_add_node(w->g, (struct tg__replay_node){w->at_ns, to_ns - w->at_ns, slice, w->lane,
+                                                     tg__replay_step_at(w->g, w->at_ns), TG__REPLAY_WAIT, true});
+  w->at_ns = to_ns;
+}
+
+/* No operator and no call of a device runs: the thread may wait for a collective of a host library. */
+static void add_host_piece(struct walker *w, int64_t to_ns) {
+  struct tg__replay_graph *const g = w->g;
+  const uint32_t slice = w->depth ? w->stack[w->depth - 1] : TG_NONE;
+  const enum tg__class cls = slice == TG_NONE ? TG__CLASS_ANNOTATION : tg__slice_class(g->t, slice);
+  struct tg__replay_stretch s;
+  if (to_ns > w->at_ns && cls != TG__CLASS_OP && cls != TG__CLASS_RUNTIME && g->ended_count &&
+      tg__replay_awaits(&w->awaiting, g, w->lane, w->at_ns, to_ns, &s)) {
+    add_plain_piece(w, slice, s.from_ns);
+    add_wait_until(w, slice, s.until_ns);
+    if (!g->failed) tg__replay_bind_awaited(&w->awaiting, g, (uint32_t)g->node_count - 1, &s);
+  }
+  add_plain_piece(w, slice, to_ns);
 }
 
 static void emit_to(struct walker *w, int64_t to_ns) {
@@ -149,13 +172,6 @@ static void add_wait_nodes(struct walker *w, uint32_t call) {
   tg__replay_add_node(
       g, (struct tg__replay_node){w->at_ns, until_ns - w->at_ns, call, w->lane, step, TG__REPLAY_WAIT, true});
   w->at_ns = until_ns;
-}
-
-static void add_wait_until(struct walker *w, uint32_t slice, int64_t until_ns) {
-  const int64_t to_ns = until_ns > w->at_ns ? until_ns : w->at_ns;
-  tg__replay_add_node(w->g, (struct tg__replay_node){w->at_ns, to_ns - w->at_ns, slice, w->lane,
-                                                     tg__replay_step_at(w->g, w->at_ns), TG__REPLAY_WAIT, true});
-  w->at_ns = to_ns;
 }
 
 /* Between two batches a worker waits until it is asked for the next; then it takes its time to begin. */
@@ -304,8 +320,9 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
   if (!g->failed) gather_samples(g, main, &sampled);
   if (!g->failed) tg__replay_find_batches(g, r->first_track + main);
+  if (!g->failed) tg__replay_find_ends(g, r->first_track + main);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
-    if (into[k] != k) continue;
+    if (into[k] != k || g->lane_of[k] != TG_NONE) continue; /* its collectives are works */
     const size_t count = gather_slices(g, into, k, buffer);
     if (!count && k != main) continue;
     struct walker w = {.g = g, .lane = tg__replay_add_lane(g, r->first_track + k, false), .stack = stack};

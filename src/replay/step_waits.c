@@ -68,7 +68,7 @@ static void add_wait(struct finder *f, uint32_t call, uint32_t target, uint32_t 
 
 static void wait_for_lanes(struct finder *f, uint32_t call, int64_t device, int64_t stream) {
   const struct tg__replay_graph *const g = f->g;
-  for (uint32_t k = 0; k < g->stream_count; k++)
+  for (uint32_t k = 0; k < g->device_lanes; k++)
     if (device < 0 || is_stream(g, k, device, stream))
       add_wait(f, call, TG_NONE, launched_before(f, k, g->t->slices.start_ns[call]));
 }
@@ -76,7 +76,7 @@ static void wait_for_lanes(struct finder *f, uint32_t call, int64_t device, int6
 static void wait_for_what_ended(struct finder *f, uint32_t call) {
   const struct tg__replay_graph *const g = f->g;
   uint32_t best = TG_NONE;
-  for (uint32_t k = 0; k < g->stream_count; k++) {
+  for (uint32_t k = 0; k < g->device_lanes; k++) {
     const uint32_t work = ended_before(f, k, tg__slice_end(g->t, call));
     if (work == TG_NONE || g->works[work].end_ns <= g->t->slices.start_ns[call]) continue;
     if (best == TG_NONE || g->works[work].end_ns > g->works[best].end_ns) best = work;
@@ -120,7 +120,7 @@ static uint32_t event_source(const struct finder *f, uint32_t record) {
   if (id < 0 || stream < 0 || call < g->slices.first || call >= g->slices.past ||
       tg__arg_int(t, t->slices.args[call], TG__K_CORRELATION, -1) != id)
     return TG_NONE;
-  for (uint32_t k = 0; k < g->stream_count; k++) {
+  for (uint32_t k = 0; k < g->device_lanes; k++) {
     const uint32_t work = is_stream(g, k, device, stream) ? launched_before(f, k, t->slices.start_ns[call]) : TG_NONE;
     if (work != TG_NONE && (best == TG_NONE || g->works[work].end_ns > g->works[best].end_ns)) best = work;
   }
@@ -135,7 +135,7 @@ static void take_record(struct finder *f, uint32_t record, uint32_t track) {
   if (call == TG_NONE) return;
   if (has_record_name(t, record, "Stream Wait Event")) {
     const uint32_t source = event_source(f, record);
-    for (uint32_t k = 0; source != TG_NONE && k < g->stream_count; k++) {
+    for (uint32_t k = 0; source != TG_NONE && k < g->device_lanes; k++) {
       if (!is_stream(g, k, t->tracks[track].device, t->tracks[track].stream) || k == g->works[source].lane) continue;
       const uint32_t target = launched_after(f, k, t->slices.start_ns[call]);
       if (target != TG_NONE) add_wait(f, TG_NONE, target, source);

@@ -1,5 +1,5 @@
 /* step_works: the work of streams as lanes, and how long a launch and a change of kernels take at least. */
-#include "replay/step_graph.h"
+#include "replay/step_collectives.h"
 
 enum { LOW_QUANTILE = 10, MOST_LAG_NS = 10000 };
 
@@ -16,9 +16,8 @@ static uint32_t call_of(const struct tg__replay_graph *g, uint32_t slice) {
   return tg__slice_class(g->t, call) == TG__CLASS_RUNTIME ? call : TG_NONE;
 }
 
-static void add_work(struct tg__replay_graph *g, uint32_t slice, uint32_t lane) {
+void tg__replay_add_work(struct tg__replay_graph *g, uint32_t slice, uint32_t call, uint32_t lane) {
   const struct tg__columns *t = g->t;
-  const uint32_t call = call_of(g, slice);
   struct tg__replay_work w = {.start_ns = t->slices.start_ns[slice],
                               .end_ns = tg__slice_end(t, slice),
                               .slice = slice,
@@ -69,9 +68,11 @@ void tg__replay_gather_works(struct tg__replay_graph *g) {
       if (!tg__class_is_device_work(tg__slice_class(t, i)) || g->failed) continue;
       if (sub_lane != t->slices.lane[i]) lane = lane_of(g, &lanes, k, t->slices.lane[i]);
       sub_lane = t->slices.lane[i];
-      add_work(g, i, lane);
+      tg__replay_add_work(g, i, call_of(g, i), lane);
     }
   }
+  g->device_lanes = (uint32_t)g->lane_count;
+  if (!g->failed) tg__replay_gather_collectives(g);
   g->stream_count = (uint32_t)g->lane_count;
   if (g->work_count && !tg__sort_items((void **)&g->works, g->work_count, sizeof *g->works, work_is_before, g->works))
     g->failed = true;

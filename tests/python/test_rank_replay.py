@@ -8,7 +8,7 @@ import statistics
 import pytest
 import tachograph as tg
 
-LAG_US, TRANSFER_US, BACK_US, TAIL_US = 5, 20, 1, 10
+LAG_US, TRANSFER_US, BACK_US, TAIL_US, CALL_US = 5, 20, 1, 10, 4
 BASE_NS = 1_700_000_000_000_000_000
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -27,7 +27,7 @@ def simulate(computes):
     return steps
 
 
-def events_of(steps, world):
+def events_of(steps, world, library="nccl"):
     out = []
 
     def event(category, name, tid, at, dur, pid=1, **args):
@@ -37,6 +37,11 @@ def events_of(steps, world):
     for k, (begin, launch, done, end) in enumerate(steps):
         event("user_annotation", f"ProfilerStep#{k}", 1, begin, end - begin)
         event("cpu_op", "aten::mm", 1, begin, launch - begin)
+        if library == "gloo":  # its two threads take turns; the loop waits where nothing is recorded
+            event("cpu_op", "c10d::allreduce_", 1, launch, 4)
+            event("user_annotation", "gloo:all_reduce", 30 + k % 2, launch + LAG_US, done - launch - LAG_US)
+            event("cpu_op", "aten::add_", 1, done + BACK_US, TAIL_US)
+            continue
         own = {"Collective name": "allreduce", "dtype": "Float", "Group size": world, "In msg nelems": 64, "Seq": k,
                "Process Group Name": "0"}  # fmt: skip
         event("cpu_op", "c10d::allreduce_", 1, launch, 4)
@@ -50,17 +55,23 @@ def events_of(steps, world):
     return out
 
 
-def write(folder, computes, world=None):
-    """Each rank has a clock of its own, which counts from another moment."""
+def write_ranks(folder, events, world=None, library="nccl"):
+    """events: by rank. Each rank has a clock of its own, which counts from another moment."""
     folder.mkdir()
-    for rank, steps in enumerate(simulate(computes)):
+    for rank, of in enumerate(events):
         document = {
-            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world or len(computes)},
+            "distributedInfo": {"backend": library, "rank": rank, "world_size": world or len(events)},
             "baseTimeNanoseconds": BASE_NS + 1_000_000 * rank,
-            "traceEvents": events_of([[t + 37 * rank for t in step] for step in steps], world or len(computes)),
+            "traceEvents": of,
         }
         (folder / f"rank{rank}.json").write_text(json.dumps(document))
     return str(folder)
+
+
+def write(folder, computes, world=None, library="nccl"):
+    shifted = [[[t + 37 * rank for t in step] for step in steps] for rank, steps in enumerate(simulate(computes))]
+    of = [events_of(steps, world or len(computes), library) for steps in shifted]
+    return write_ranks(folder, of, world, library)
 
 
 def ask(path, question, **args):
@@ -73,10 +84,11 @@ def lengths(computes):
     return [end - begin for begin, _, _, end in simulate(computes)[0]]
 
 
-def test_two_ranks_by_hand(tmp_path):
+@pytest.mark.parametrize("library", ["nccl", "gloo"])
+def test_two_ranks_by_hand(tmp_path, library):
     """Rank 0 computes for 100 us and rank 1 for 160: a step takes 160 + 5 + 20 + 1 + 10 = 196 on both. With half of it
     on rank 1 rank 0 is the last, and a step takes 136; with half of it on both, 80 + 36 = 116."""
-    path = write(tmp_path / "job", [[100] * 8, [160] * 8])
+    path = write(tmp_path / "job", [[100] * 8, [160] * 8], library=library)
     rows, notes = ask(path, "step_model")
     assert [(row["rank"], row["verdict"], row["recorded_ns"], row["self_error_pct"]) for row in rows] == [
         (0, "proven", 196_000, 0), (1, "proven", 196_000, 0)]  # fmt: skip
@@ -97,12 +109,13 @@ def test_two_ranks_by_hand(tmp_path):
         assert (row["rank"], row["saving_ns"]) == (rank, saved)
 
 
+@pytest.mark.parametrize("library", ["nccl", "gloo"])
 @pytest.mark.parametrize("seed", range(4))
-def test_ranks_that_come_last_in_turn(tmp_path, seed):
+def test_ranks_that_come_last_in_turn(tmp_path, seed, library):
     """Three ranks with steps of random length, of which two in a row are alike."""
     draw, steps = random.Random(seed), 12
     computes = [[us for _ in range(steps // 2) for us in [draw.randint(40, 200)] * 2] for _ in range(3)]
-    path, before = write(tmp_path / "job", computes), lengths(computes)
+    path, before = write(tmp_path / "job", computes, library=library), lengths(computes)
     for rank in (None, 0, 1, 2):
         on = {} if rank is None else {"on_rank": rank}
         after = lengths([[us * (0.6 if rank in (None, r) else 1) for us in of] for r, of in enumerate(computes)])
@@ -124,3 +137,69 @@ def test_no_such_rank(tmp_path, args):
     path = write(tmp_path / "job", [[100] * 8, [160] * 8])
     with pytest.raises(tg.TachographError, match="on_rank"):
         ask(path, "what_if", remove='name = "aten::mm"', **args)
+
+
+def simulate_buckets(computes):
+    """computes: by rank, then step: the times before the two buckets. A rank asks for the first, computes on, asks for
+    the second, and waits for both; the library has a thread for each. → by rank: events, lengths of the steps."""
+    now, events, took = [0] * len(computes), [[] for _ in computes], [[] for _ in computes]
+    for k in range(len(computes[0])):
+        asked = [[now[r] + of[k][0], now[r] + of[k][0] + CALL_US + of[k][1]] for r, of in enumerate(computes)]
+        done = [max(of[b] for of in asked) + LAG_US + TRANSFER_US for b in (0, 1)]
+        for r, out in enumerate(events):
+            put(out, 1, f"ProfilerStep#{k}", now[r], max(done) + BACK_US + TAIL_US, "user_annotation")
+            for b, begin in enumerate((now[r], asked[r][0] + CALL_US)):
+                put(out, 1, ("aten::mm", "aten::bmm")[b], begin, asked[r][b])
+                put(out, 30 + b, "gloo:all_reduce", asked[r][b] + LAG_US, done[b], "user_annotation")
+                put(out, 1, "c10d::allreduce_", asked[r][b], asked[r][b] + CALL_US)
+            put(out, 1, "aten::add_", max(done) + BACK_US, max(done) + BACK_US + TAIL_US)
+            took[r].append(max(done) + BACK_US + TAIL_US - now[r])
+            now[r] = max(done) + BACK_US + TAIL_US
+    return events, took
+
+
+def put(out, tid, name, begin, end, category="cpu_op"):
+    out.append({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": begin, "dur": end - begin})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_buckets_that_a_host_library_sends_beside_the_pass(tmp_path, seed):
+    draw = random.Random(seed)
+    computes = [[step for _ in range(6) for step in [(draw.randint(40, 200), draw.randint(40, 200))] * 2]
+                for _ in range(2)]  # fmt: skip
+    events, before = simulate_buckets(computes)
+    path = write_ranks(tmp_path / "job", events, library="gloo")
+    for name, place in (("aten::mm", 0), ("aten::bmm", 1)):
+        for rank in (0, 1):
+            changed = [[tuple(us * (0.25 if (r, b) == (rank, place) else 1) for b, us in enumerate(step)) for step in of]
+                       for r, of in enumerate(computes)]  # fmt: skip
+            _, after = simulate_buckets(changed)
+            rows, _ = ask(path, "what_if", scale=f'name = "{name}" 0.25', on_rank=rank)
+            saved = [statistics.median(b - a for b, a in zip(*of)) for of in zip(before, after)]
+            assert [row["saving_ns"] / 1000 for row in rows] == [pytest.approx(us, abs=0.01) for us in saved], (
+                name,
+                rank,
+            )
+
+
+@pytest.mark.parametrize(
+    "rest_us, looks, saved_us", [(20, "", 50), (200, "", 0), (200, "lock", 50), (20, "running", 0)]
+)
+def test_a_gap_is_a_wait_where_the_thread_goes_on_at_once_or_is_seen_waiting(tmp_path, rest_us, looks, saved_us):
+    """Asked for at 2 ms, the collective takes 100 us. The thread begins its next operator `rest_us` after that; up to
+    the end of the collective it was looked at, or not. With half of the collective a step takes 50 us less, or
+    nothing."""
+    events, now = [], 0
+    for k in range(8):
+        end = now + 2104 + rest_us + TAIL_US
+        put(events, 1, f"ProfilerStep#{k}", now, end, "user_annotation")
+        put(events, 1, "aten::mm", now, now + 2000)
+        put(events, 1, "c10d::allreduce_", now + 2000, now + 2000 + CALL_US)
+        put(events, 30, "gloo:all_reduce", now + 2004, now + 2104, "user_annotation")
+        if looks:
+            put(events, 40, looks, now + 2010, now + 2099, "python_sample")
+        put(events, 1, "aten::add_", end - TAIL_US, end)
+        now = end
+    path = write_ranks(tmp_path / "job", [events], library="gloo")
+    ((row,), _) = ask(path, "what_if", scale='name = "gloo:all_reduce" 0.5')
+    assert (row["verdict"], row["saving_ns"]) == ("proven", saved_us * 1000)

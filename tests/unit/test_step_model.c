@@ -427,6 +427,34 @@ static void test_batches_of_a_worker(void **state) {
   mini_free(m);
 }
 
+/* Asked for 100 us into the step, sent for 60 us from 5 us later on by two threads in turn; the loop waits for it and
+ * works for 40 us: 206 us with 1 us to go on. In half of its time a step takes 176. */
+static void test_collectives_of_a_host_library(void **state) {
+  (void)state;
+  enum { AT = 1000000, EACH = 206000, COUNT = 8 };
+  struct mini *const m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 10);
+  const uint32_t library[] = {mini_thread(m, 1, 11), mini_thread(m, 1, 12)};
+  for (int i = 0; i < COUNT; i++) {
+    const int64_t at = AT + (int64_t)i * EACH;
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(m, cpu, "user_annotation", name, at, EACH);
+    mini_slice(m, cpu, "cpu_op", "aten::mm", at, 100000);
+    mini_slice(m, cpu, "cpu_op", "c10d::allreduce_", at + 100000, 4000);
+    mini_slice(m, library[i % 2], "user_annotation", "gloo:all_reduce", at + 105000, 60000);
+    mini_slice(m, cpu, "cpu_op", "aten::add_", at + 166000, 40000);
+  }
+  struct tg__columns *const t = mini_finish(m);
+  const struct tg_arg change[] = {{"scale", "name = \"gloo:all_reduce\" 0.5"}};
+  struct tg_table *const a = mini_ask(t, "what_if", "scale", change[0].value, NULL);
+  assert_int_equal(mini_int(a, 0, "step_ns"), EACH);
+  assert_int_equal(mini_int(a, 0, "saving_ns"), 30000);
+  tg__table_free(a);
+  assert_true(mini_starve(t, "what_if", change, 1) > 20);
+  mini_free(m);
+}
+
 static void test_no_memory_for_a_model(void **state) {
   (void)state;
   static const char *const bys[] = {"rank", "step", "resource"};
@@ -452,6 +480,7 @@ int main(void) {
                                      cmocka_unit_test(test_unexplained_time_widens_the_range),
                                      cmocka_unit_test(test_refusals),
                                      cmocka_unit_test(test_no_memory_for_a_loader),
+                                     cmocka_unit_test(test_collectives_of_a_host_library),
                                      cmocka_unit_test(test_ranks_meet),
                                      cmocka_unit_test(test_batches_of_a_worker),
                                      cmocka_unit_test(test_no_memory_for_a_model)};
