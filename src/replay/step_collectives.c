@@ -2,7 +2,8 @@
 #include "replay/step_collectives.h"
 #include "analyze/ranks/comm_names.h"
 
-enum { KINDS = 16 };
+/* LEAST_DECIDED: gaps behind calls of one name, before a rule is made of them. */
+enum { KINDS = 16, LEAST_DECIDED = 2 };
 
 struct asked {
   uint32_t slice;
@@ -129,13 +130,7 @@ void tg__replay_gather_collectives(struct tg__replay_graph *g) {
   tg__free(c.lane_end_ns);
 }
 
-/* ---- waits of threads --------------------------------------------------------------------------------- */
-
-static bool end_is_before(uint32_t a, uint32_t b, const void *ctx) {
-  const struct tg__replay_graph *const g = ctx;
-  const struct tg__replay_work *const x = &g->works[g->ended[a]], *const y = &g->works[g->ended[b]];
-  return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : a < b;
-}
+/* ---- looks at the thread of the steps ---------------------------------------------------------- */
 
 static bool look_is_before(uint32_t a, uint32_t b, const void *ctx) {
   const struct tg__replay_look *const looks = ctx;
@@ -165,67 +160,140 @@ static void gather_looks(struct tg__replay_graph *g, uint32_t main) {
     g->failed = true;
 }
 
-void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main) {
-  for (uint32_t i = 0; i < g->work_count; i++) g->ended_count += g->works[i].lane >= g->device_lanes;
-  if (!g->ended_count) return;
-  g->ended = tg__alloc(g->ended_count * sizeof *g->ended);
+enum seen { NOT_SEEN, SEEN_WORKING, SEEN_WAITING };
+
+/* At the last look in these times; since_ns: how long it was seen waiting before that. */
+static enum seen see(const struct tg__replay_graph *g, int64_t at_ns, int64_t end_ns, int64_t *since_ns) {
+  size_t low = 0;
+  *since_ns = at_ns;
+  TG__PARTITION(low, g->look_count, i, g->looks[i].end_ns <= end_ns);
+  if (!low || g->looks[low - 1].end_ns <= at_ns) return NOT_SEEN;
+  if (!g->looks[low - 1].waits) return SEEN_WORKING;
+  while (low > 1 && g->looks[low - 2].waits && g->looks[low - 2].end_ns > at_ns) low--;
+  if (g->looks[low - 1].start_ns > at_ns) *since_ns = g->looks[low - 1].start_ns;
+  return SEEN_WAITING;
+}
+
+/* ---- what ends when ------------------------------------------------------------------------------ */
+
+static bool end_is_before(uint32_t a, uint32_t b, const void *ctx) {
+  const struct tg__replay_graph *const g = ctx;
+  const struct tg__replay_work *const x = &g->works[g->ended[a].work], *const y = &g->works[g->ended[b].work];
+  return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : a < b;
+}
+
+void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main, const uint32_t *into) {
+  const uint32_t first_track = g->t->ranks[g->rank].first_track;
+  size_t first = 0;
+  TG__PARTITION(first, g->work_count, i, g->works[i].lane < g->device_lanes);
+  if (first == g->work_count) return;
+  g->ended = tg__alloc((g->work_count - first) * sizeof *g->ended);
   if (!g->ended) {
     g->failed = true;
     return;
   }
-  for (uint32_t i = 0; i < g->ended_count; i++) g->ended[i] = (uint32_t)(g->work_count - g->ended_count) + i;
-  uint32_t *const order = tg__order_new(g->ended_count, end_is_before, g);
-  for (uint32_t i = 0; order && i < g->ended_count; i++) order[i] += (uint32_t)(g->work_count - g->ended_count);
-  tg__free(g->ended);
-  g->ended = order;
-  if (order)
-    gather_looks(g, main);
-  else
+  for (size_t i = first; i < g->work_count; i++) {
+    const uint32_t call = g->works[i].call, track = call == TG_NONE ? TG_NONE : tg__slice_track(g->t, call);
+    g->ended[g->ended_count++] =
+        (struct tg__replay_ended){(uint32_t)i, track == TG_NONE ? TG_NONE : into[track - first_track]};
+  }
+  g->failed |= !tg__sort_items((void **)&g->ended, g->ended_count, sizeof *g->ended, end_is_before, g);
+  gather_looks(g, main);
+}
+
+/* ---- places where a thread waits ------------------------------------------------------------------ */
+
+static const struct tg__replay_work *ended_work(const struct tg__replay_graph *g, size_t i) {
+  return &g->works[g->ended[i].work];
+}
+
+static bool has_asked(const struct tg__replay_graph *g, size_t i, uint32_t root, int64_t ns) {
+  return g->ended[i].root == root && ended_work(g, i)->launched_ns < ns;
+}
+
+/* What gaps behind calls of one name say. */
+struct place {
+  uint32_t name, waits, decided;
+};
+struct places {
+  struct tg__map of_name;
+  struct place *items;
+  size_t count, cap;
+};
+
+static struct place *place_named(struct tg__replay_graph *g, struct places *p, uint32_t name) {
+  uint32_t *const at = tg__map_slot(&p->of_name, name, TG_NONE);
+  if (at && *at != TG_NONE) return &p->items[*at];
+  if (!at || !tg__grow(&p->items, &p->cap, p->count + 1, sizeof *p->items)) {
     g->failed = true;
+    return NULL;
+  }
+  *at = (uint32_t)p->count;
+  p->items[p->count] = (struct place){name, 0, 0};
+  return &p->items[p->count++];
 }
 
-/* Did this thread ask for it, before ns? */
-static bool has_asked(const struct tg__replay_graph *g, const struct tg__replay_work *w, uint32_t lane, int64_t ns) {
-  const uint32_t node = w->call == TG_NONE ? TG_NONE : g->node_of[w->call - g->slices.first];
-  return node < g->node_count && g->nodes[node].lane == lane && w->launched_ns < ns;
+/* A gap in which a collective ends that the thread asked for before: does the thread wait for it? */
+static void judge_gap(struct tg__replay_graph *g, struct places *p, const struct tg__replay_gap *gap, size_t *next) {
+  size_t last = SIZE_MAX;
+  int64_t since_ns;
+  for (; *next < g->ended_count && ended_work(g, *next)->end_ns <= gap->end_ns; ++*next)
+    if (ended_work(g, *next)->end_ns > gap->start_ns && has_asked(g, *next, gap->root, gap->start_ns)) last = *next;
+  if (last == SIZE_MAX || gap->name == TG_NONE) return;
+  const int64_t ended_ns = ended_work(g, last)->end_ns;
+  const enum seen seen = gap->is_main ? see(g, gap->start_ns, ended_ns, &since_ns) : NOT_SEEN;
+  const bool goes_on = gap->end_ns - ended_ns <= TG__REPLAY_LONG_GAP_NS;
+  struct place *const place = seen == NOT_SEEN && !goes_on ? NULL : place_named(g, p, gap->name);
+  if (!place) return;
+  place->decided++;
+  place->waits += seen != SEEN_WORKING;
 }
 
-/* Looks at the thread of the steps from at_ns to end_ns: is it waiting at the last, and since when? false: it works;
- * *is_seen false: no look. */
-static bool is_waiting(const struct tg__replay_graph *g, int64_t at_ns, int64_t end_ns, int64_t *since_ns,
-                       bool *is_seen) {
-  size_t low = 0;
-  TG__PARTITION(low, g->look_count, i, g->looks[i].end_ns <= end_ns);
-  *is_seen = low && g->looks[low - 1].end_ns > at_ns;
-  if (!*is_seen || !g->looks[low - 1].waits) return false;
-  while (low > 1 && g->looks[low - 2].waits && g->looks[low - 2].end_ns > at_ns) low--;
-  *since_ns = g->looks[low - 1].start_ns > at_ns ? g->looks[low - 1].start_ns : at_ns;
+void tg__replay_find_places(struct tg__replay_graph *g, const uint32_t *slices, size_t count, uint32_t root,
+                            bool is_main) {
+  struct places p = {0};
+  struct tg__replay_gap gap = {g->start_ns, g->start_ns, TG_NONE, root, is_main};
+  size_t next = 0;
+  if (!g->ended_count) return;
+  for (size_t i = 0; i < count && !g->failed; i++) {
+    if (!tg__replay_is_call(g->t, slices[i])) continue;
+    gap.end_ns = g->t->slices.start_ns[slices[i]];
+    if (gap.end_ns > gap.start_ns) judge_gap(g, &p, &gap, &next);
+    gap.name = g->t->slices.name[slices[i]];
+    if (tg__slice_end(g->t, slices[i]) > gap.start_ns) gap.start_ns = tg__slice_end(g->t, slices[i]);
+  }
+  for (size_t i = 0; i < p.count; i++)
+    if (p.items[i].decided >= LEAST_DECIDED && 2 * p.items[i].waits > p.items[i].decided)
+      g->names[p.items[i].name] |= TG__REPLAY_NAME_AWAITS;
+  tg__map_free(&p.of_name);
+  tg__free(p.items);
+}
+
+/* ---- waits -------------------------------------------------------------------------------------- */
+
+bool tg__replay_awaits(struct tg__replay_awaiting *a, const struct tg__replay_graph *g, int64_t to_ns,
+                       struct tg__replay_gap *gap) {
+  size_t last = SIZE_MAX;
+  if (a->call == TG_NONE || !(g->names[g->t->slices.name[a->call]] & TG__REPLAY_NAME_AWAITS)) return false;
+  for (; a->next < g->ended_count && ended_work(g, a->next)->end_ns <= to_ns; a->next++) {
+    const struct tg__replay_work *const w = ended_work(g, a->next);
+    if (!has_asked(g, a->next, a->root, gap->start_ns)) continue;
+    if (w->end_ns > gap->start_ns || w->call == a->call) last = a->next;
+  }
+  if (last == SIZE_MAX) return false;
+  a->last = last;
+  gap->end_ns = ended_work(g, last)->end_ns;
+  if (gap->end_ns < gap->start_ns) gap->end_ns = gap->start_ns;
+  if (gap->is_main && see(g, gap->start_ns, gap->end_ns, &gap->start_ns) == SEEN_WORKING) return false;
   return true;
 }
 
-bool tg__replay_awaits(struct tg__replay_awaiting *a, const struct tg__replay_graph *g, uint32_t lane, int64_t at_ns,
-                       int64_t to_ns, struct tg__replay_stretch *out) {
-  size_t past;
-  while (a->next < g->ended_count && g->works[g->ended[a->next]].end_ns <= at_ns) a->next++;
-  for (past = a->next; past < g->ended_count && g->works[g->ended[past]].end_ns <= to_ns;) past++;
-  for (size_t i = past; i-- > a->next;) {
-    const struct tg__replay_work *const w = &g->works[g->ended[i]];
-    bool is_seen = false;
-    if (!has_asked(g, w, lane, at_ns)) continue;
-    *out = (struct tg__replay_stretch){at_ns, w->end_ns, i};
-    if (lane == g->main_lane && is_waiting(g, at_ns, w->end_ns, &out->from_ns, &is_seen)) return true;
-    if (!is_seen && to_ns - w->end_ns <= TG__REPLAY_LONG_GAP_NS) return true;
-  }
-  return false;
-}
-
-void tg__replay_bind_awaited(struct tg__replay_awaiting *a, struct tg__replay_graph *g, uint32_t node,
-                             const struct tg__replay_stretch *s) {
-  const struct tg__replay_node *const n = &g->nodes[node];
-  for (; a->unbound <= s->last && !g->failed; a->unbound++) {
-    if (!has_asked(g, &g->works[g->ended[a->unbound]], n->lane, n->start_ns + n->dur_ns)) continue;
+void tg__replay_bind_awaited(struct tg__replay_awaiting *a, struct tg__replay_graph *g, uint32_t node) {
+  const int64_t end_ns = g->nodes[node].start_ns + g->nodes[node].dur_ns;
+  for (; a->unbound <= a->last && !g->failed; a->unbound++) {
+    if (!has_asked(g, a->unbound, a->root, end_ns)) continue;
     if (tg__grow(&g->awaits, &g->await_cap, g->await_count + 1, sizeof *g->awaits))
-      g->awaits[g->await_count++] = (struct tg__replay_await){node, g->ended[a->unbound]};
+      g->awaits[g->await_count++] = (struct tg__replay_await){node, g->ended[a->unbound].work};
     else
       g->failed = true;
   }

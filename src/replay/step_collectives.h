@@ -12,27 +12,35 @@ struct tg__replay_look { /* at the thread of the steps, for the time since the l
   int64_t start_ns, end_ns;
   bool waits; /* for another thread */
 };
+struct tg__replay_ended {
+  uint32_t work, root; /* root: first track of the chain that asked for it, counted from the rank's; TG_NONE */
+};
 struct tg__replay_await { /* a node in which a thread waits for a work */
   uint32_t node, work;
 };
-struct tg__replay_awaiting { /* of a thread that is walked from its first node on; begins with zeros */
+struct tg__replay_gap { /* a thread calls nothing */
+  int64_t start_ns, end_ns;
+  uint32_t name, root; /* of the call before it */
+  bool is_main;
+};
+struct tg__replay_awaiting { /* of a thread that is walked */
   size_t next, unbound;      /* places in g->ended: the next to end; the first that no wait is for */
+  size_t last;               /* of what it waits for */
+  uint32_t call, root;       /* call: slice, the last one so far; TG_NONE */
 };
 
 /* Adds works and lanes; before the works are sorted. Out of memory sets g->failed. */
 void tg__replay_gather_collectives(struct tg__replay_graph *g);
-/* Fills g->ended and g->looks; main: a track of the process with the steps. */
-void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main);
-/* The thread of this lane does nothing recorded from at_ns to to_ns. Does it wait there for a collective? Since when,
- * and up to when. */
-struct tg__replay_stretch {
-  int64_t from_ns, until_ns;
-  size_t last; /* place in g->ended: of the last collective that it waits for */
-};
-bool tg__replay_awaits(struct tg__replay_awaiting *a, const struct tg__replay_graph *g, uint32_t lane, int64_t at_ns,
-                       int64_t to_ns, struct tg__replay_stretch *out);
-/* This node is that wait: for the last one and for those that the thread asked for and did not wait for before. */
-void tg__replay_bind_awaited(struct tg__replay_awaiting *a, struct tg__replay_graph *g, uint32_t node,
-                             const struct tg__replay_stretch *s);
+/* Fills g->ended and g->looks; main: a track of the process with the steps; into: by track of the rank, its chain. */
+void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main, const uint32_t *into);
+/* Behind which calls a thread waits for its collectives: the calls' names get TG__REPLAY_NAME_AWAITS. slices: of the
+ * chain, by time. */
+void tg__replay_find_places(struct tg__replay_graph *g, const uint32_t *slices, size_t count, uint32_t root,
+                            bool is_main);
+/* The thread calls nothing from gap->start_ns to to_ns. Does it wait there for a collective? gap: from when to when. */
+bool tg__replay_awaits(struct tg__replay_awaiting *a, const struct tg__replay_graph *g, int64_t to_ns,
+                       struct tg__replay_gap *gap);
+/* This node is that wait: for the last one, and for those that the thread asked for and did not wait for before. */
+void tg__replay_bind_awaited(struct tg__replay_awaiting *a, struct tg__replay_graph *g, uint32_t node);
 
 #endif

@@ -67,7 +67,7 @@ struct tg__replay_graph {
   uint32_t *node_of; /* by slice of the rank, of a host slice: the node at its begin */
   struct tg__replay_wait *waits;
   size_t wait_count, wait_cap;
-  uint32_t *ended; /* collectives of host libraries: works, by their end */
+  struct tg__replay_ended *ended; /* collectives of host libraries, by their end */
   size_t ended_count;
   struct tg__replay_look *looks; /* by time */
   size_t look_count;
@@ -109,9 +109,15 @@ enum {
   TG__REPLAY_NAME_IDLE = 512,             /* a thread of Python waits for another one, and works for none */
   TG__REPLAY_NAME_HOST_COLLECTIVE = 1024, /* a library runs it on a thread of its own, or is at it */
   TG__REPLAY_NAME_REQUEST = 2048,         /* the operator that asks for a collective */
+  TG__REPLAY_NAME_AWAITS = 4096,          /* behind this call a thread waits for its collectives */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);
 static inline bool tg__replay_is_host(enum tg__class cls) { return tg__class_is_host(cls) || cls == TG__CLASS_SAMPLE; }
+/* An operator, or a call of a device's library. */
+static inline bool tg__replay_is_call(const struct tg__columns *t, uint32_t slice) {
+  const enum tg__class cls = tg__slice_class(t, slice);
+  return cls == TG__CLASS_OP || cls == TG__CLASS_RUNTIME;
+}
 enum { TG__REPLAY_LANE_NAME = 64 };
 void tg__replay_lane_name(const struct tg__replay_graph *g, uint32_t lane, char name[TG__REPLAY_LANE_NAME]);
 uint32_t tg__replay_step_at(const struct tg__replay_graph *g, int64_t ns); /* TG_NONE between steps */

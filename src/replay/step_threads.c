@@ -107,17 +107,16 @@ static void add_wait_until(struct walker *w, uint32_t slice, int64_t until_ns) {
   w->at_ns = to_ns;
 }
 
-/* No operator and no call of a device runs: the thread may wait for a collective of a host library. */
+/* Where no operator and no call of a device runs the thread may wait for a collective of a host library. */
 static void add_host_piece(struct walker *w, int64_t to_ns) {
   struct tg__replay_graph *const g = w->g;
   const uint32_t slice = w->depth ? w->stack[w->depth - 1] : TG_NONE;
-  const enum tg__class cls = slice == TG_NONE ? TG__CLASS_ANNOTATION : tg__slice_class(g->t, slice);
-  struct tg__replay_stretch s;
-  if (to_ns > w->at_ns && cls != TG__CLASS_OP && cls != TG__CLASS_RUNTIME && g->ended_count &&
-      tg__replay_awaits(&w->awaiting, g, w->lane, w->at_ns, to_ns, &s)) {
-    add_plain_piece(w, slice, s.from_ns);
-    add_wait_until(w, slice, s.until_ns);
-    if (!g->failed) tg__replay_bind_awaited(&w->awaiting, g, (uint32_t)g->node_count - 1, &s);
+  struct tg__replay_gap gap = {.start_ns = w->at_ns, .is_main = w->points != NULL};
+  if (to_ns > w->at_ns && (slice == TG_NONE || !tg__replay_is_call(g->t, slice)) &&
+      tg__replay_awaits(&w->awaiting, g, to_ns, &gap)) {
+    add_plain_piece(w, slice, gap.start_ns);
+    add_wait_until(w, slice, gap.end_ns);
+    if (!g->failed) tg__replay_bind_awaited(&w->awaiting, g, (uint32_t)g->node_count - 1);
   }
   add_plain_piece(w, slice, to_ns);
 }
@@ -206,6 +205,7 @@ static void enter(struct walker *w, uint32_t slice) {
   advance_to(w, start_ns > w->at_ns ? start_ns : w->at_ns);
   g->node_of[slice - g->slices.first] = (uint32_t)g->node_count;
   w->stack[w->depth++] = slice;
+  if (tg__replay_is_call(g->t, slice)) w->awaiting.call = slice;
   if (batch && batch->fetch == slice) wait_for_batch(w, batch);
   if (tg__slice_class(g->t, slice) == TG__CLASS_RUNTIME && g->wait_count) add_wait_nodes(w, slice);
 }
@@ -320,12 +320,14 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
   if (!g->failed) gather_samples(g, main, &sampled);
   if (!g->failed) tg__replay_find_batches(g, r->first_track + main);
-  if (!g->failed) tg__replay_find_ends(g, r->first_track + main);
+  if (!g->failed) tg__replay_find_ends(g, r->first_track + main, into);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
     if (into[k] != k || g->lane_of[k] != TG_NONE) continue; /* its collectives are works */
     const size_t count = gather_slices(g, into, k, buffer);
     if (!count && k != main) continue;
     struct walker w = {.g = g, .lane = tg__replay_add_lane(g, r->first_track + k, false), .stack = stack};
+    w.awaiting = (struct tg__replay_awaiting){.call = TG_NONE, .root = k};
+    if (!g->failed) tg__replay_find_places(g, buffer, count, k, k == main);
     g->lane_of[k] = w.lane;
     if (k == main) {
       w.points = points;

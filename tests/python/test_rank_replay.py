@@ -183,14 +183,23 @@ def test_buckets_that_a_host_library_sends_beside_the_pass(tmp_path, seed):
 
 
 @pytest.mark.parametrize(
-    "rest_us, looks, saved_us", [(20, "", 50), (200, "", 0), (200, "lock", 50), (20, "running", 0)]
+    "gaps, saved_us",
+    [
+        ([(20, "")], 50),  # the thread goes on at once
+        ([(200, "")], 0),  # it may have computed all the time
+        ([(200, "lock")], 50),  # it is seen waiting
+        ([(20, "running")], 0),  # it is seen working
+        ([(20, ""), (200, ""), (200, "")], 50),  # behind the same call it waits in each step, as is seen in some
+        ([(20, "running"), (20, "lock"), (200, "running"), (200, "")], 0),
+    ],
 )
-def test_a_gap_is_a_wait_where_the_thread_goes_on_at_once_or_is_seen_waiting(tmp_path, rest_us, looks, saved_us):
-    """Asked for at 2 ms, the collective takes 100 us. The thread begins its next operator `rest_us` after that; up to
+def test_a_gap_is_a_wait_where_the_thread_goes_on_at_once_or_is_seen_waiting(tmp_path, gaps, saved_us):
+    """Asked for at 2 ms, the collective takes 100 us. The thread begins its next operator so long after that; up to
     the end of the collective it was looked at, or not. With half of the collective a step takes 50 us less, or
     nothing."""
     events, now = [], 0
-    for k in range(8):
+    for k in range(12):
+        rest_us, looks = gaps[k // 2 % len(gaps)]
         end = now + 2104 + rest_us + TAIL_US
         put(events, 1, f"ProfilerStep#{k}", now, end, "user_annotation")
         put(events, 1, "aten::mm", now, now + 2000)
@@ -203,3 +212,22 @@ def test_a_gap_is_a_wait_where_the_thread_goes_on_at_once_or_is_seen_waiting(tmp
     path = write_ranks(tmp_path / "job", [events], library="gloo")
     ((row,), _) = ask(path, "what_if", scale='name = "gloo:all_reduce" 0.5')
     assert (row["verdict"], row["saving_ns"]) == ("proven", saved_us * 1000)
+
+
+def test_a_call_that_lasts_longer_than_its_collective_is_a_wait_once_that_is_longer(tmp_path):
+    """The call takes 100 us in every other pair of steps, in which the collective of 50 us has ended before it; else 4
+    us, and the thread waits for 46. With 30 us more for the collective the first grow by nothing, the others by 30."""
+    events, now = [], 0
+    for k in range(12):
+        call_us = 100 if k // 2 % 2 else 4
+        end = now + 2000 + max(call_us, 50) + 10 + TAIL_US
+        put(events, 1, f"ProfilerStep#{k}", now, end, "user_annotation")
+        put(events, 1, "aten::mm", now, now + 2000)
+        put(events, 1, "c10d::allreduce_", now + 2000, now + 2000 + call_us)
+        put(events, 30, "gloo:all_reduce", now + 2000, now + 2050, "user_annotation")
+        put(events, 1, "aten::add_", end - TAIL_US, end)
+        now = end
+    path = write_ranks(tmp_path / "job", [events], library="gloo")
+    for factor, longer in ((1.6, [30, 0]), (4, [150, 100])):
+        rows, _ = ask(path, "what_if", scale=f'name = "gloo:all_reduce" {factor}', by="step")
+        assert [row["saving_ns"] // 1000 for row in rows[1:]] == [-longer[k // 2 % 2] for k in range(1, 12)], factor
