@@ -1112,7 +1112,7 @@ class BucketsRow(TypedDict):
     rank: int | None  # rank of the job
     phase: str | None  # when the host asks for it: forward, backward, after backward; no backward where the step has none
     kind: str | None  # all_reduce, all_gather, …
-    place: int | None  # 1 = the first of its kind in the forward pass of a step, or from the backward pass on
+    place: int | None  # 1 = the first of its kind in the forward pass, or from the backward pass on
     steps: int | None  # steps that have it; the figures behind are means over them
     bytes: float | None  # bytes: put in by this rank; unknown where no event states it
     asked_ns: float | None  # ns: from the begin of the backward pass on the host to the call, to its start in the library where that is not linked to the call (gloo); negative before it
