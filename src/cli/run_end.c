@@ -137,6 +137,11 @@ static void print_price(const struct tg__run_log *log, const struct tg__price *p
             "%s us)\n",
             two_digits(p->cost.percent, mean), two_digits(p->cost.low, low), two_digits(p->cost.high, high), p->records,
             two_digits(log->record_least_ns / 1e3, least), two_digits(log->record_most_ns / 1e3, most));
+  else if (p->cost.percent <= 0) /* it makes no step shorter */
+    fprintf(stderr,
+            "what recording\n           adds to a step's CPU time is less than the noise (95 %% interval %+.1f to "
+            "%+.1f %%)\n",
+            p->cost.low, p->cost.high);
   else
     fprintf(stderr, "recording\n           adds %.1f %% to a step's CPU time (95 %% interval %+.1f to %+.1f)\n",
             p->cost.percent, p->cost.low, p->cost.high);

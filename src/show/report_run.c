@@ -50,15 +50,20 @@ static void put_run_steps(const struct tg__report *r, struct tg__out *text) {
     tg__out_format(text, "; the longest is step %lld, %s", (long long)slowest, tg__human_ns(slowest_ns, a));
 }
 
-/* ", recording adds 1.2 ms of CPU time to a step (0.9 to 1.6)" */
+/* "; recording adds 1.2 ms of CPU time to a step (0.9 ms to 1.6 ms)". It makes no step shorter: a figure below 0 is
+ * noise. */
 static void put_price(const struct tg__report *r, struct tg__out *text) {
   const int64_t ns = run_value(r, "recording_adds_ns"), low = run_value(r, "recording_adds_low_ns"),
                 high = run_value(r, "recording_adds_high_ns");
   char a[NUMBER_BYTES];
-  if (ns == TG_NULL_INT || low == TG_NULL_INT || high == TG_NULL_INT) return;
-  tg__out_format(text, "; recording adds %s of CPU time to a step", tg__human_ns(ns > 0 ? ns : 0, a));
+  if (ns == TG_NULL_INT || low == TG_NULL_INT || high == TG_NULL_INT || high <= 0) return;
+  if (ns <= 0) {
+    tg__out_format(text, "; recording adds less than %s of CPU time to a step", tg__human_ns(high, a));
+    return;
+  }
+  tg__out_format(text, "; recording adds %s of CPU time to a step", tg__human_ns(ns, a));
   tg__out_format(text, " (%s to", tg__human_ns(low > 0 ? low : 0, a));
-  tg__out_format(text, " %s)", tg__human_ns(high > 0 ? high : 0, a));
+  tg__out_format(text, " %s)", tg__human_ns(high, a));
 }
 
 static void put_run_text(const struct tg__report *r, struct tg__out *text) {

@@ -64,7 +64,7 @@ def test_an_exception_with_its_line_the_other_steps_and_threads(tmp_path):
     assert 52 < timed < 60 and facts["steps_recorded"] == 20
     assert facts["steps_before"] + facts["steps_after"] + facts["steps_priced"] == timed - 20
     assert facts["recording_adds_low_ns"] <= facts["recording_adds_ns"] <= facts["recording_adds_high_ns"]
-    assert "; recording adds " in page and " of CPU time to a step (" in page
+    assert "; recording adds " in page and " of CPU time to a step" in page or facts["recording_adds_high_ns"] <= 0
     assert facts["slowest_step"] == timed - 1 - 6 and 1e9 <= facts["slowest_step_ns"] < facts["run_ns"]
     assert facts["last_recorded_step"] - facts["first_recorded_step"] == 19
     assert " and 3 more threads, " in page  # of 1 + 5, three are named
@@ -75,6 +75,26 @@ def test_a_program_that_was_killed(tmp_path):
     assert result.returncode == 128 + 9
     assert facts["ended"] == "stopped by signal 9 (SIGKILL)" and facts["ended"] in page
     assert "steps_timed" not in facts
+
+
+@pytest.mark.parametrize(
+    ("adds", "said"),
+    [
+        ((2_000_000, 1_000_000, 3_000_000), "; recording adds 2.00 ms of CPU time to a step (1.00 ms to 3.00 ms)"),
+        ((2_000_000, -1_000_000, 3_000_000), "; recording adds 2.00 ms of CPU time to a step (0 ns to 3.00 ms)"),
+        ((-5_000_000, -9_000_000, 2_050_000), "; recording adds less than 2.05 ms of CPU time to a step"),
+        ((-5_000_000, -9_000_000, -1_000), "of 2.00 ms, 0.5 %"),
+    ],
+)
+def test_a_price_below_nothing_is_noise(tmp_path, adds, said):
+    """Recording makes no step shorter."""
+    op = {"ph": "X", "name": "aten::mm", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 0, "dur": 10}
+    names = ("recording_adds_ns", "recording_adds_low_ns", "recording_adds_high_ns")
+    facts = {"ended": "exit status 0", "run_ns": 2_000_000, **dict(zip(names, adds, strict=True))}
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": [op], "run": facts}))
+    report = [TACHOGRAPH, "report", str(tmp_path / "t.json")]
+    page = " ".join(subprocess.run(report, capture_output=True, text=True, timeout=600).stdout.split())
+    assert f"{said} step " in page or f"{said} kind " in page, page
 
 
 LOADER = """

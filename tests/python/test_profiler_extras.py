@@ -207,6 +207,10 @@ def test_step_times(monkeypatch):
     # 100.
     assert times.inflation_pct() == pytest.approx(15) and times.interval_pct() == pytest.approx((10, 20))
     assert times.words().endswith("; recording adds 15.0 % to a step's CPU time (95 % interval +10.0 to +20.0)")
+    # 97 / 98 - 1 is -1.02 %, half a width 97 / 98 * 8 / 98 / 2 = 4.04 %; recording makes no step shorter.
+    times.cpu_with_ns, times.cpu_without_ns = [97] * 6, [94] * 3 + [102] * 3
+    assert times.words().endswith("adds to a step's CPU time is less than the noise (95 % interval -5.1 to +3.0 %)")
+    times.cpu_without_ns = [100] * 6
     for with_ns in (
         [103] * 3 + [117] * 3,  # +10 %, half a width 7 %: more than 5, and more than a third of what it is about
         [80] * 3 + [84] * 3,  # recording makes no step shorter

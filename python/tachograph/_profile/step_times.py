@@ -114,9 +114,15 @@ class StepTimes:
         if interval is not None and price is not None:  # other programs came or went between steps of the two kinds
             low, high = price.added_pct(without)
             interval = interval if low <= interval[1] and interval[0] <= high else None
+        inflation = self.inflation_pct()
+        if interval is not None and inflation is not None and inflation <= 0:  # it makes no step shorter
+            return (
+                "what recording adds to a step's CPU time is less than the noise "
+                f"(95 % interval {interval[0]:+.1f} to {interval[1]:+.1f} %)"
+            )
         if interval is not None:
             return (
-                f"recording adds {self.inflation_pct():.1f} % to a step's CPU time "
+                f"recording adds {inflation:.1f} % to a step's CPU time "
                 f"(95 % interval {interval[0]:+.1f} to {interval[1]:+.1f})"
             )
         if price is not None and without:
