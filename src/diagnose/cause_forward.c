@@ -35,6 +35,60 @@ static uint64_t function_of_both(const struct tg__sites *s, uint32_t a, uint32_t
   return 0;
 }
 
+/* ---- of the same input? ------------------------------------------------------------------------ */
+
+/* A tensor of that shape is filled, or a part of a larger one is taken. */
+static bool makes(const struct tg__sites *s, uint32_t slice, const struct tg__shape *input) {
+  static const char *const fills[] = {"aten::normal_", "aten::uniform_", "aten::random_", "aten::bernoulli_",
+                                      "aten::copy_"},
+                           *const parts[] = {"aten::index", "aten::index_select", "aten::slice", "aten::narrow"};
+  struct tg__shape of[TG_INPUTS];
+  const struct tg__str name = tg__slice_name(s->f->t, slice);
+  const bool takes = TG__IS_ONE_OF(name, parts);
+  if ((!takes && !TG__IS_ONE_OF(name, fills)) || !tg__call_shapes(s, slice, of) || of[0].rank != input->rank)
+    return false;
+  for (unsigned i = takes; i < input->rank; i++)
+    if (of[0].dim[i] != input->dim[i]) return false;
+  return input->rank > (takes ? 1 : 0);
+}
+
+/* A call outside of modules, or what it calls, makes an input of these shapes: of any of the first operator's inputs,
+ * as the other ones are weights. Or a batch is loaded. */
+static bool makes_input(const struct tg__sites *s, const struct tg__site_call *c, uint32_t first) {
+  const struct tg__columns *const t = s->f->t;
+  struct tg__shape inputs[TG_INPUTS];
+  const unsigned count = tg__call_shapes(s, first, inputs);
+  if (c->kind == TG__CALL_LOAD) return true;
+  if (!tg__is_forward(c) || s->sites[c->site].module != TG_NONE) return false;
+  for (uint32_t i = c->slice; i < first && t->slices.start_ns[i] < tg__slice_end(t, c->slice); i++)
+    for (unsigned k = 0; k < count && k < TG_INPUTS; k++)
+      if (makes(s, i, &inputs[k])) return true;
+  return false;
+}
+
+/* In most steps an input is made between a pass that is trained by and one that is not (in: sites of these): samples
+ * for another model, or the next state of a game. */
+static bool has_own_input(const struct tg__sites *s, const uint32_t *order, const bool *in) {
+  bool *const trained = tg__alloc_scratch(s->f, s->count, sizeof *trained);
+  size_t pairs = 0, own = 0, last = SIZE_MAX, step = 0;
+  for (uint32_t i = 0; trained && i < s->count; i++)
+    if (in[i]) trained[trained_elsewhere(s, order, &s->sites[i])] = true;
+  for (size_t i = 0; trained && i < s->call_count; i++) {
+    const struct tg__site_call *const c = &s->calls[i];
+    if (!tg__is_forward(c) || (!in[c->site] && !trained[c->site])) continue;
+    const size_t here = tg__steps_begun(&s->f->steps, s->f->t->slices.start_ns[c->slice]);
+    if (last != SIZE_MAX && here == step && in[c->site] != in[s->calls[last].site]) {
+      size_t k = last + 1;
+      while (k < i && !makes_input(s, &s->calls[k], c->slice)) k++;
+      pairs++;
+      own += k < i;
+    }
+    last = i;
+    step = here;
+  }
+  return 2 * own > pairs;
+}
+
 void tg__judge_forward(struct tg__facts *f) {
   struct tg__sites *const s = !tg__has_steps(f) ? NULL : tg__facts_sites(f);
   bool *const in = s ? tg__alloc_scratch(f, s->count, sizeof *in) : NULL;
@@ -46,7 +100,7 @@ void tg__judge_forward(struct tg__facts *f) {
     if (x->kind != TG__CALL_FORWARD || x->module == TG_NONE || x->backward_calls) continue;
     in[i] = trained_elsewhere(s, order, x) != TG_NONE;
   }
-  const uint32_t top = order ? tg__sum_sites(s, in, &ns, &calls) : TG_NONE;
+  const uint32_t top = order && !has_own_input(s, order, in) ? tg__sum_sites(s, in, &ns, &calls) : TG_NONE;
   struct tg__finding *const x = order ? tg__find_at(s, TG__CAUSE_REPEATED_FORWARD, AGAIN_PCT, ns, top) : NULL;
   if (x) {
     const uint32_t other = trained_elsewhere(s, order, &s->sites[top]);

@@ -85,14 +85,19 @@ static void test_what_is_kept_with_its_graph(void **state) {
 
 /* ---- passes without a backward pass -------------------------------------------------------------- */
 
-/* A module runs in line 5 and has a backward pass; it, or another of its kind, runs for again_us in line 8. */
-static struct scene passes(const char *module, const char *dims, int64_t again_us, bool is_trained) {
+/* A module runs in line 5 and has a backward pass; it, or another of its kind, runs for again_us in line 8. Between
+ * them an operator may run, or one inside another, on tensors of these shapes. */
+static struct scene passes_between(const char *module, const char *dims, int64_t again_us, bool is_trained,
+                                   const char *between, const char *of) {
   struct scene s = begin_of(MANY);
   for (int i = 0; i < MANY; i++) {
     s.at = i * STEP;
     mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at, 2000 * US);
     const int first = call(&s, "aten::linear", 0, 1900, "net.py(3): forward;train.py(5): train");
     inputs(&s, "[[64,32]]", "[\"float\"]", NULL);
+    if (between) call(&s, "aten::randn", 2010, 80, "train.py(7): train");
+    if (between) mini_slice(s.m, s.thread, "cpu_op", between, s.at + 2020 * US, 60 * US);
+    if (between) inputs(&s, of, "[\"float\"]", NULL);
     mini_slice(s.m, s.thread, "python_function", module, s.at + 2100 * US, again_us * US);
     const int second = call(&s, "aten::linear", 2100, again_us - 50, "net.py(3): forward;train.py(8): train");
     inputs(&s, dims, "[\"float\"]", NULL);
@@ -100,6 +105,27 @@ static struct scene passes(const char *module, const char *dims, int64_t again_u
     if (is_trained) node(&s, "AddmmBackward0", 9500, 400, second);
   }
   return s;
+}
+
+static struct scene passes(const char *module, const char *dims, int64_t again_us, bool is_trained) {
+  return passes_between(module, dims, again_us, is_trained, NULL, NULL);
+}
+
+/* What the second pass is given is made between the two: it is no repetition of the first. */
+static void test_a_second_forward_of_another_input(void **state) {
+  static const struct {
+    const char *name, *dims;
+    int found;
+  } cases[] = {{"aten::normal_", "[[64,32],[],[],[]]", 0},
+               {"aten::normal_", "[[64,10],[],[],[]]", 1}, /* the noise of something else */
+               {"aten::index", "[[5000,32],[]]", 0},
+               {"aten::slice", "[[5000,16],[],[],[],[]]", 1},
+               {"aten::mul", "[[64,32],[]]", 1},
+               {"aten::copy_", "[[64,32],[64,32],[]]", 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct scene s = passes_between("nn.Module: Linear_0", "[[64,32]]", 3050, false, cases[i].name, cases[i].dims);
+    assert_int_equal(count_of(&s, "repeated-forward"), cases[i].found);
+  }
 }
 
 static void test_a_second_forward(void **state) {
@@ -167,6 +193,7 @@ int main(void) {
       cmocka_unit_test(test_gradients_of_nodes_of_earlier_steps),
       cmocka_unit_test(test_what_is_kept_with_its_graph),
       cmocka_unit_test(test_a_second_forward),
+      cmocka_unit_test(test_a_second_forward_of_another_input),
       cmocka_unit_test(test_proportion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
