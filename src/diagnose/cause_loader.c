@@ -83,14 +83,19 @@ static int64_t setting(const struct tg__facts *f, const char *of, const char *na
 }
 
 /* Of the wait the part that has nothing to do with other programs, as the workers were seen: what they wait
- * themselves, or what they compute in the time they have on cores, however many others want these, spread over as many
- * cores as they can use, beyond the loop's own time. */
+ * themselves, or what they compute in the time they have on cores, however many others want these, beyond the loop's
+ * own time: spread over as many cores as they can use, and that of the busiest, as no other makes its batches. */
 static int64_t seen_wait(const struct tg__facts *f, const struct tg__sampled *seen, int64_t cost) {
   const int64_t waits_ns = seen->ns - seen->doing_ns[TG__DOING_COMPUTE], cores = setting(f, NULL, "cpu_cores"),
                 workers = setting(f, "loader", "num_workers"), side_by_side = workers < cores ? workers : cores;
   if (!seen->is_known) return 0;
   if (2 * waits_ns > seen->ns) return (int64_t)((double)cost * (double)waits_ns / (double)seen->ns);
-  const int64_t ns = side_by_side ? seen->cpu_ns / side_by_side - (f->total_ns - cost) : 0;
+  if (!side_by_side) return 0;
+  const bool is_counted = !isnan(f->noise.worker_cores);
+  const double spread = f->noise.worker_cores / (double)side_by_side;
+  const int64_t need = is_counted ? (int64_t)(fmax(spread, f->noise.busiest_worker) * (double)f->total_ns)
+                                  : seen->cpu_ns / side_by_side,
+                ns = need - (f->total_ns - cost);
   return ns < 0 ? 0 : ns < cost ? ns : cost;
 }
 

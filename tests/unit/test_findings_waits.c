@@ -150,6 +150,45 @@ static void test_workers_on_a_busy_machine(void **state) {
   tg__table_free(t);
 }
 
+/* Of two workers each uses so many hundredths of a core while others keep the machine busy, and few samples were taken
+ * of the first. In 10 ms the loop takes 6 ms by itself, but for what it waits for the loader. */
+static struct tg_table *two_workers(int64_t first_pct, int64_t second_pct) {
+  struct scene s = begin_of(MANY);
+  const uint32_t watch[2] = {mini_thread(s.m, 20, 99), mini_thread(s.m, 21, 99)};
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    mini_slice(s.m, s.thread, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", s.at,
+               i % 3 ? 6000 * US : 0);
+    sample(&s, watch[0], "running", 500, 600, ITEM);
+    for (int k = 0; k < 3; k++) {
+      mini_mark(s.m, k ? watch[k - 1] : s.thread, "", "process CPU %", 'C', s.at + 9000 * US);
+      mini_arg_int(s.m, "value", k == 2 ? second_pct : k ? first_pct : 40);
+    }
+    call(&s, "aten::conv2d", 6000, 3900, "train.py(10): fit");
+  }
+  struct tg__columns *const trace = mini_finish(s.m);
+  assert_true(tg__trace_add_meta(trace, "conditions",
+                                 "{\"cpu_cores\":2,\"core_wait_pct\":20,\"others_pct\":150,"
+                                 "\"loader\":{\"num_workers\":2}}"));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  return t;
+}
+
+/* The usual wait is 4 of 10 ms: the loop takes 6. One worker that uses 0.85 of a core makes all that comes in 8.5 ms;
+ * two that use 0.5 each keep up. */
+static void test_what_workers_use_of_cores(void **state) {
+  struct tg_table *t = two_workers(85, 5);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 2500 * US);
+  tg__table_free(t);
+  t = two_workers(80, 90);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "loader-too-slow"), "saving_ns"), 3000 * US);
+  tg__table_free(t);
+  t = two_workers(50, 50);
+  assert_int_equal(count(t, "loader-too-slow"), 0);
+  tg__table_free(t);
+}
+
 /* Three workers hand over three batches at a time: every third step is 20 ms longer, all of it waiting for them. */
 static void test_batches_come_several_at_a_time(void **state) {
   struct scene s = {.m = mini_new()};
@@ -520,3 +559,4 @@ int main(void) {
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
+      cmocka_unit_test(test_what_workers_use_of_cores),

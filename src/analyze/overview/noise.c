@@ -135,6 +135,18 @@ static void find_use(struct tg__noise *n, double *own, const struct processes *p
   n->foreign_cores = others > rest ? others - rest : 0;
 }
 
+/* What processes that are recorded beside that of the steps used. */
+static void find_workers(struct tg__noise *n, const struct processes *p, uint32_t rank) {
+  const size_t of = main_process(p, rank);
+  n->worker_cores = n->busiest_worker = NAN;
+  for (size_t i = 0; i < p->count; i++) {
+    const double own = p->items[i].rank == rank && i != of ? cores(&p->items[i], OWN) : NAN;
+    if (isnan(own)) continue;
+    n->worker_cores = own + (isnan(n->worker_cores) ? 0 : n->worker_cores);
+    n->busiest_worker = fmax(own, n->busiest_worker);
+  }
+}
+
 /* A thread without a core is held up by others, unless those are of the job itself; where no figure says which
  * program had it, that stays open. A recording of some steps states what was used in all of them. */
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b) {
@@ -143,6 +155,7 @@ struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const 
   double own;
   find_processes(&p, rank);
   find_use(&n, &own, &p, rank);
+  find_workers(&n, &p, rank);
   if (isnan(n.foreign_cores)) {
     n.is_of_window = !isnan(condition(t, rank, "core_wait_pct"));
     n.foreign_cores = condition(t, rank, "others_pct") / 100;

@@ -79,9 +79,10 @@ bool tg__is_replayed(const struct tg__columns *t, uint32_t device_slice);
 struct tg__noise {
   double core_wait_pct; /* of the steps' time, the part in which their thread was ready and had no core; NaN: unknown */
   double foreign_cores; /* what other processes used on average; NaN: unknown */
-  bool is_busy;         /* times say as much of the machine as of the program */
-  bool is_unclear;      /* the thread of the steps waits for a core, and which program had it is not known */
-  bool is_of_window;    /* known as one figure of all steps, not step by step or second by second */
+  double worker_cores, busiest_worker; /* what the rank's other processes used, and the one with most; NaN: unknown */
+  bool is_busy;                        /* times say as much of the machine as of the program */
+  bool is_unclear;   /* the thread of the steps waits for a core, and which program had it is not known */
+  bool is_of_window; /* known as one figure of all steps, not step by step or second by second */
 };
 struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const struct tg__breakdown *b);
 int64_t tg__own_length(const struct tg__step_cost *s); /* of a step, without the wait for a core where it is known */
