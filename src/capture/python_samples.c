@@ -2,7 +2,8 @@
  * begins with: where it is, and what it waits for, while it begins no operator for long. A thread of our own looks
  * about 200 times a second, and at first 800 times, at what costs that thread nothing: the time of its last record, its
  * clock, the system call it is in, and in a long stretch, inside a label or a step, its frames (python_far_frames.c).
- * Where it waits for a lock or the GIL, the other threads of Python are looked at as well (python_side_samples.c).
+ * Where it waits for a lock or the GIL, or could go on and has no core, the other threads of Python are looked at as
+ * well (python_side_samples.c), and while it stands in an operator, those of them that use a core.
  * The GIL is taken only for a place that was not seen before. But for the first half of a millisecond it spends at most
  * a hundredth of its time on samples. */
 #include "capture/python_samples.h"
@@ -42,9 +43,10 @@ struct look { /* at the watched thread, from the outside */
   uint64_t ticks, wall_ns, cpu_ns;
   uint64_t since;   /* ticks: when it last began or ended something */
   bool is_in_label; /* all it has open are labels and calls of modules, at least one; in a forked child none, too */
+  bool is_open;     /* it has anything open, operators too */
 };
 
-static uint64_t now_ns(clockid_t clock) {
+uint64_t tg__time_on(clockid_t clock) {
   struct timespec t;
   return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -61,6 +63,7 @@ static bool is_label(uint8_t scope) {
 static void read_open(const struct tg__thread *t, struct look *out) {
   const uint32_t depth = __atomic_load_n(&t->depth, __ATOMIC_RELAXED);
   out->since = __atomic_load_n(&t->last_ticks, __ATOMIC_RELAXED);
+  out->is_open = depth > 0;
   out->is_in_label = depth > 0 ? depth <= TG_OPEN_MAX : sampler.is_forked;
   if (!out->is_in_label || !depth) return;
   const struct tg__open *const top = &t->open[depth - 1];
@@ -70,7 +73,7 @@ static void read_open(const struct tg__thread *t, struct look *out) {
 }
 
 static struct look look_now(void) {
-  struct look l = {.ticks = tg__ticks(), .wall_ns = now_ns(CLOCK_MONOTONIC), .cpu_ns = now_ns(sampler.clock)};
+  struct look l = {.ticks = tg__ticks(), .wall_ns = tg__time_on(CLOCK_MONOTONIC), .cpu_ns = tg__time_on(sampler.clock)};
   read_open(sampler.of, &l);
   return l;
 }
@@ -128,8 +131,10 @@ static void take_sample(struct tg__thread *t, const struct look *before, const s
                              .shape = (uint32_t)(cpu_inside(before, l, ns, is_running) / 1000),
                              .scope = TG_RAW_SAMPLE};
   tg__record_put(t, &o, l->ticks, 0);
-  const bool waits_for_threads = strcmp(doing, TG_DOING_LOCK) == 0 || strcmp(doing, TG_DOING_GIL) == 0;
-  if (waits_for_threads && !sampler.is_forked) tg__side_samples_take(t, sampler.state, l->ticks);
+  const bool waits_for_threads = strcmp(doing, TG_DOING_LOCK) == 0 || strcmp(doing, TG_DOING_GIL) == 0,
+             has_no_core = is_running && 2000 * (uint64_t)o.shape < ns;
+  if ((waits_for_threads || has_no_core) && !sampler.is_forked)
+    tg__side_samples_take(t, sampler.state, l->ticks, false);
 }
 
 /* In ns, by how far both clocks have come since the first look. */
@@ -142,6 +147,13 @@ static bool is_due(const struct look *first, const struct look *l) {
   return l->wall_ns - first->wall_ns > WARM_NS && l->is_in_label && l->ticks > l->since &&
          ticks_to_ns(l->ticks - l->since, first, l) >= LONG_NS &&
          __atomic_load_n(&sampler.of->os_thread, __ATOMIC_RELAXED) == sampler.os_thread;
+}
+
+/* In an operator it neither computes nor waits for Python: what it stands there for may be a core that another thread
+ * has. */
+static bool stands_in_operator(const struct look *first, const struct look *before, const struct look *l) {
+  return l->wall_ns - first->wall_ns > WARM_NS && !sampler.is_forked && l->is_open && !l->is_in_label &&
+         2 * (l->cpu_ns - before->cpu_ns) < l->wall_ns - before->wall_ns;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -164,14 +176,18 @@ static void *watch(void *unused) {
     const uint64_t rest_ns = due_ns > gone_ns + FREE_NS ? due_ns - gone_ns - FREE_NS : 0;
     wait_ns(period_ns + (seed >> 33) % (period_ns / 3) + rest_ns);
     const struct look l = look_now();
-    const bool is_due_now = is_due(&first, &l);
-    struct tg__thread *const t = is_due_now && !atomic_load(&sampler.stops) ? tg__thread() : NULL;
+    const bool is_due_now = is_due(&first, &l), stands = !is_due_now && stands_in_operator(&first, &before, &l);
+    struct tg__thread *const t = (is_due_now || stands) && !atomic_load(&sampler.stops) ? tg__thread() : NULL;
     if (t) {
-      const uint64_t from = before.ticks > l.since ? before.ticks : l.since, begun_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+      const uint64_t from = before.ticks > l.since ? before.ticks : l.since,
+                     begun_ns = tg__time_on(CLOCK_THREAD_CPUTIME_ID);
       if (!is_named) tg_thread_name("samples of Python stacks");
       is_named = true;
-      take_sample(t, &before, &l, from, ticks_to_ns(l.ticks - from, &first, &l));
-      used_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+      if (is_due_now)
+        take_sample(t, &before, &l, from, ticks_to_ns(l.ticks - from, &first, &l));
+      else
+        tg__side_samples_take(t, sampler.state, l.ticks, true);
+      used_ns += tg__time_on(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
     }
     before = l;
   }

@@ -4,7 +4,7 @@
 
 #include "diagnose/samples.h"
 
-enum { RUN_LENGTH = 3, OVERLAP_PCT = 1, LEAST_WORK_PCT = 5, LEAST_LOOKS = 10, IN_TURN_PCT = 80 };
+enum { RUN_LENGTH = 3, OVERLAP_PCT = 1, LEAST_WORK_PCT = 5, LEAST_LOOKS = 6, IN_TURN_PCT = 80 };
 
 struct pipeline {
   struct tg__facts *f;
@@ -80,7 +80,7 @@ static void end_look(struct looks *l) {
 }
 
 /* A thread that waits for a lock in a function of the program waits for its turn; inside a queue or an event it has
- * nothing to do. */
+ * nothing to do. One that could go on and has no core, as it was just woken, does not work. */
 static void see_other(void *ctx, uint32_t slice, const struct tg__sample *s) {
   struct looks *const l = ctx;
   const int64_t at_ns = l->f->t->slices.start_ns[slice];
@@ -92,7 +92,7 @@ static void see_other(void *ctx, uint32_t slice, const struct tg__sample *s) {
     l->waiting++;
     l->out->several |= is_locked; /* it may never have its turn, as the one that lets go takes the lock again */
     tg__lines_add(&l->lines, s->frame, 1);
-  } else if (s->doing != TG__DOING_LOCK) {
+  } else if (s->doing != TG__DOING_LOCK && s->doing != TG__DOING_READY) {
     l->working++;
     if (!l->first) l->first = s->thread;
     l->out->several |= s->thread != l->first;

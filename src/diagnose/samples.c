@@ -53,10 +53,12 @@ static enum tg__doing doing_of(struct tg__str name, struct tg__str stack) {
   static const struct {
     const char *name;
     enum tg__doing doing;
-  } names[] = {{"running", TG__DOING_COMPUTE}, {"sleep", TG__DOING_SLEEP},           {"lock", TG__DOING_LOCK},
-               {"socket", TG__DOING_SOCKET},   {"poll", TG__DOING_SOCKET},           {"pipe", TG__DOING_PIPE},
-               {"disk", TG__DOING_DISK},       {"subprocess", TG__DOING_SUBPROCESS}, {"device", TG__DOING_WAIT},
-               {"gil", TG__DOING_GIL}};
+  } names[] = {{"running", TG__DOING_COMPUTE}, {"sleep", TG__DOING_SLEEP},
+               {"lock", TG__DOING_LOCK},       {"socket", TG__DOING_SOCKET},
+               {"poll", TG__DOING_SOCKET},     {"pipe", TG__DOING_PIPE},
+               {"disk", TG__DOING_DISK},       {"subprocess", TG__DOING_SUBPROCESS},
+               {"device", TG__DOING_WAIT},     {"gil", TG__DOING_GIL},
+               {"ready", TG__DOING_READY}};
   enum tg__doing doing = TG__DOING_WAIT;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tg__str_eq(name, (struct tg__str){names[i].name, (uint32_t)strlen(names[i].name)})) doing = names[i].doing;
@@ -73,6 +75,7 @@ static const struct {
     [TG__DOING_SLEEP] = {"sleeps", "sleep"},
     [TG__DOING_LOCK] = {"waits for a lock or a queue", "wait for a lock or a queue"},
     [TG__DOING_GIL] = {"waits for Python's own lock (the GIL)", "wait for Python's own lock (the GIL)"},
+    [TG__DOING_READY] = {"waits for a core", "wait for a core"},
     [TG__DOING_SOCKET] = {"waits for a socket", "wait for a socket"},
     [TG__DOING_PIPE] = {"waits for another process through a pipe", "wait for another process through a pipe"},
     [TG__DOING_DISK] = {"waits for a file", "wait for a file"},
@@ -95,6 +98,8 @@ const char *tg__doing_advice(enum tg__doing doing) {
       [TG__DOING_GIL] =
           "Move what the other threads compute in Python into processes, or replace it by operations on whole arrays, "
           "which let go of the GIL.",
+      [TG__DOING_READY] = "Let fewer threads compute at the same time: those of torch and the program's own share the "
+                          "cores.",
       [TG__DOING_SOCKET] =
           "Ask for it before it is needed, from a thread that runs ahead; ask for several at a time, or "
           "keep what came.",

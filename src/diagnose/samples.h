@@ -10,6 +10,7 @@ enum tg__doing {
   TG__DOING_SLEEP,
   TG__DOING_LOCK, /* or a queue between threads */
   TG__DOING_GIL,
+  TG__DOING_READY, /* it could go on, and has no core */
   TG__DOING_SOCKET,
   TG__DOING_PIPE,
   TG__DOING_DISK,
@@ -34,8 +35,8 @@ void tg__sample_stretches(const struct tg__facts *f, const struct tg__spans *whe
  * say what most of it is. */
 void tg__sample_workers(const struct tg__facts *f, struct tg__sampled *out);
 struct tg__sample {
-  /* 0: that of the loop, for the length of the slice; else another one, at this moment, in which the loop waits for
-   * a lock or the GIL */
+  /* 0: that of the loop, for the length of the slice; else another one, at this moment, in which the loop stands: it
+   * waits for a lock, the GIL or a core */
   int64_t thread;
   enum tg__doing doing;
   struct tg__str stack, frame; /* frame: of the program, innermost; empty: none */

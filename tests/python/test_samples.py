@@ -1,6 +1,7 @@
 """Samples of the stack in long stretches without an operator: which function, doing what, on a core or not; by what the
 program does there."""
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import tachograph as tg
 from tachograph import _record
 
-STACKS, CALLS = 4, 32
+OPS, STACKS, CALLS = _record.OPS, 4, 32
 pytestmark = pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall")
 
 
@@ -99,12 +100,12 @@ def test_what_a_stretch_is(tmp_path, work, doing):
     assert on_core_us > 100_000 if doing == "running" else on_core_us < 60_000, on_core_us  # of 3 x 80 ms
 
 
-def record_beside(path, beside, work):
+def record_beside(path, beside, work, features=STACKS):
     """Samples of the loop and of the other threads, while `beside` runs on one of its own until the steps end."""
     done = threading.Event()
     thread = threading.Thread(target=beside, args=(done,))
     thread.start()
-    _record.open(str(path), features=STACKS)
+    _record.open(str(path), features=features)
     try:
         _record.resume()
         for number in range(3):
@@ -141,9 +142,9 @@ def test_other_threads_are_seen_while_the_loop_waits_for_a_lock(tmp_path):
     rows, thread = record_beside(tmp_path / "a.tacho", sleep_beside, wait_for_lock)
     assert all(r["dur_ns"] == 0 for r in rows if r["Sampled thread"]), rows
     others = [r for r in rows if r["Sampled thread"] == thread]  # the runner of the tests may have threads, too
-    slept = [r for r in others if r["name"] == "sleep" and ": sleep_beside" in innermost(r)]
+    slept = [r for r in others if r["name"] in ("sleep", "ready") and ": sleep_beside" in innermost(r)]
     assert len(slept) >= len(others) / 2 and len(slept) >= 3, others
-    ends = {r["start_ns"] + r["dur_ns"] for r in rows if not r["Sampled thread"] and r["name"] == "lock"}
+    ends = {r["start_ns"] + r["dur_ns"] for r in rows if not r["Sampled thread"] and r["name"] in ("lock", "running")}
     assert all(any(abs(r["start_ns"] - end) <= 2 for end in ends) for r in others)
 
 
@@ -154,7 +155,27 @@ def test_waiting_for_the_gil_is_no_other_lock(tmp_path):
     assert sum(r["dur_ns"] for r in waits) >= 100_000_000 and not [r for r in rows if r["name"] == "lock"], rows
     assert all(": ask_for_the_gil" in innermost(r) for r in waits)
     holders = [r for r in rows if r["Sampled thread"] == thread and ": count_beside" in innermost(r)]
-    assert len(holders) >= 10 and sum(r["name"] == "running" for r in holders) >= len(holders) / 2, rows
+    assert len(holders) >= 10 and sum(r["name"] in ("running", "ready") for r in holders) >= len(holders) / 2, rows
+
+
+def hash_beside(done):
+    block = bytes(1 << 20)
+    while not done.is_set():
+        hashlib.sha256(block).hexdigest()  # without the GIL
+
+
+def test_threads_that_use_a_core_are_seen_while_the_loop_stands_in_an_operator(tmp_path):
+    torch = pytest.importorskip("torch")
+    library = torch.library.Library("samples_test", "DEF")
+    library.define("stand(Tensor x) -> Tensor")
+    library.impl("stand", lambda x: time.sleep(0.08) or x.clone(), "CPU")
+    x = torch.zeros(1)
+    for beside in (hash_beside, sleep_beside):
+        path = tmp_path / f"{beside.__name__}.tacho"
+        rows, thread = record_beside(path, beside, lambda: torch.ops.samples_test.stand(x), OPS | STACKS)
+        seen = [r for r in rows if r["Sampled thread"] == thread and r["name"] == "running"]
+        assert all(": hash_beside" in innermost(r) for r in seen) and bool(seen) == (beside is hash_beside), rows
+    library._destroy()
 
 
 def test_another_thread_than_the_one_that_began(tmp_path):
@@ -181,7 +202,8 @@ def test_another_thread_than_the_one_that_began(tmp_path):
         done.set()
         thread.join()
     with tg.open(tmp_path / "a.tacho") as trace:
-        rows = list(trace.ask("events", where="category == 'python_sample'", args="Call stack,Thread CPU us"))
+        rows = trace.ask("events", where="category == 'python_sample'", args="Call stack,Sampled thread")
+        rows = [row for row in rows if not row["Sampled thread"]]
     slept = [row for row in rows if row["name"] == "sleep" and "sleep_long" in innermost(row)]
     assert sum(row["dur_ns"] for row in slept) > 0.15e9, rows
     assert not [row for row in rows if "begin" in row["Call stack"]]
@@ -195,7 +217,8 @@ def test_samples_do_not_overlap_and_lie_in_the_steps(tmp_path):
         steps = list(trace.ask("events", where="name ~ 'ProfilerStep'"))
         assert all(s["start_ns"] <= a and b <= s["start_ns"] + s["dur_ns"]
                    for a, b in spans for s in steps if s["start_ns"] <= a < s["start_ns"] + s["dur_ns"])  # fmt: skip
-        names = [t["name"] for t in trace.ask("tracks") if t["slices"] == len(rows)]
+        every = trace.ask("events", where="category == 'python_sample'")
+        names = [t["name"] for t in trace.ask("tracks") if t["slices"] == len(every)]
         assert len(names) == 1 and "(samples of Python stacks)" in names[0]
 
 

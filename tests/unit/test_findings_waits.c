@@ -375,6 +375,8 @@ static void test_threads_that_read_under_a_lock(void **state) {
   expect_absent(&s, "pipeline-lock-contention");
   s = readers(true, "sleep", READS); /* both read at the same time */
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
+  s = readers(true, "running", LOCKED); /* the other works as well, on the line of its lock, */
+  expect_absent(&s, "pipeline-lock-contention");
   s = readers(true, "lock", "threading.py(320): wait;queue.py(140): put;" READS); /* one has nothing to do */
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
 }
@@ -418,6 +420,62 @@ static void test_a_thread_that_has_the_gil(void **state) {
   expect_absent(&s, "gil-contention");
   s = counting("gil", "sleep"); /* no thread is seen with it */
   expect_absent(&s, "gil-contention");
+}
+
+/* In every `every`th step the loop waits 5 ms for the GIL, and is seen three times. In all steps it has no core for
+ * core_us, and another thread computes while it stands in an operator. */
+static struct tg_table *now_and_then(int every, const char *doing, int64_t core_us, int others_pct) {
+  struct scene s = {.m = mini_new()};
+  char conditions[100];
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    mark_step(&s, i);
+    mini_arg_int(s.m, "Thread CPU us", 3000);
+    mini_arg_int(s.m, "Core wait us", core_us);
+    mini_arg_int(s.m, "Preemptions", 0);
+  }
+  for (int i = 0; i < MANY; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::linear", 0, 4000, "train.py(30): answer");
+    if (core_us) other(&s, watch, 71, 3900, "running", "train.py(16): count");
+    for (int k = 0; k < 3 && i % every == 0; k++) {
+      sample(&s, watch, doing, 4100 + 1500 * k, 1400, "train.py(30): answer");
+      other(&s, watch, 71, 5500 + 1500 * k, "ready", "train.py(17): count");
+    }
+    call(&s, "aten::relu", i % every ? 4010 : 9000, i % every ? 5990 : 1000, "train.py(31): answer");
+  }
+  struct tg__columns *const trace = mini_finish(s.m);
+  snprintf(conditions, sizeof conditions, "{\"cpu_cores\":2,\"others_pct\":%d,\"process_pct\":190}", others_pct);
+  assert_true(tg__trace_add_meta(trace, "conditions", conditions));
+  struct tg_table *t = mini_ask(trace, "findings", NULL);
+  mini_free(s.m);
+  return t;
+}
+
+/* 4 x 5 ms in 12 steps are 1.67 ms a step. A wait for a core of 2 ms a step counts where no other program uses any and
+ * the GIL is waited for as well. */
+static void test_the_gil_in_some_steps(void **state) {
+  struct tg_table *t = now_and_then(3, "gil", 0, 0);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "gil-contention"), "cost_ns"), 20000 * US / 12);
+  assert_int_equal(mini_int(t, 0, "line"), 17);
+  tg__table_free(t);
+  t = now_and_then(6, "gil", 0, 0); /* in two of twelve */
+  assert_int_equal(count(t, "gil-contention"), 0);
+  tg__table_free(t);
+  t = now_and_then(6, "gil", 2000, 0);
+  assert_int_equal(mini_int(t, mini_row(t, "cause", "gil-contention"), "cost_ns"), 2000 * US + 10000 * US / 12);
+  assert_int_equal(mini_int(t, 0, "line"), 16);
+  assert_string_not_equal(mini_cell(t, 0, "severity"), "high");
+  assert_non_null(strstr(mini_cell(t, 0, "evidence"), "; 2.00 ms of that it waits for a core"));
+  tg__table_free(t);
+  t = now_and_then(6, "gil", 2000, 100); /* others have it */
+  assert_int_equal(count(t, "gil-contention"), 0);
+  tg__table_free(t);
+  t = now_and_then(6, "running", 2000, 0); /* it takes a core, and lets go of the GIL meanwhile */
+  assert_int_equal(count(t, "gil-contention"), 0);
+  tg__table_free(t);
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
@@ -544,6 +602,7 @@ int main(void) {
       cmocka_unit_test(test_a_short_next_is_not_judged),
       cmocka_unit_test(test_workers_that_wait_and_that_compute),
       cmocka_unit_test(test_workers_on_a_busy_machine),
+      cmocka_unit_test(test_what_workers_use_of_cores),
       cmocka_unit_test(test_batches_come_several_at_a_time),
       cmocka_unit_test(test_whose_queue_it_is),
       cmocka_unit_test(test_a_sleep_behind_a_wait),
@@ -552,6 +611,7 @@ int main(void) {
       cmocka_unit_test(test_idle_while_another_thread_answers),
       cmocka_unit_test(test_threads_that_read_under_a_lock),
       cmocka_unit_test(test_a_thread_that_has_the_gil),
+      cmocka_unit_test(test_the_gil_in_some_steps),
       cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
       cmocka_unit_test(test_a_lock_in_some_steps),
       cmocka_unit_test(test_a_file_that_is_opened_is_not_the_wait),
@@ -559,4 +619,3 @@ int main(void) {
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
-      cmocka_unit_test(test_what_workers_use_of_cores),
