@@ -63,13 +63,14 @@ static size_t step_at(const struct tg__breakdown *b, int64_t ns) {
   return begun && ns < b->steps[begun - 1].host_end_ns ? begun - 1 : SIZE_MAX;
 }
 
-/* Of the stop before this call of a long step the length, where that is half of what the step is too long by; 0. */
+/* Of the stop before this call the length: in a long step where that is half of what the step is too long by, in a
+ * usual one where it is half of it; 0. */
 static int64_t stop_before(const struct stalls *x, size_t call, size_t step) {
   const struct tg__columns *t = x->s->f->t;
   const uint32_t slice = x->s->calls[call].slice, last = call ? x->s->calls[call - 1].slice : TG_NONE;
-  if (last == TG_NONE || !x->is_long[step] || tg__slice_track(t, last) != tg__slice_track(t, slice)) return 0;
+  if (last == TG_NONE || tg__slice_track(t, last) != tg__slice_track(t, slice)) return 0;
   const int64_t ns = t->slices.start_ns[slice] - tg__slice_end(t, last);
-  return 2 * ns < length_of(x->f, step) - x->typical_ns ? 0 : ns;
+  return 2 * ns < length_of(x->f, step) - (x->is_long[step] ? x->typical_ns : 0) ? 0 : ns;
 }
 
 /* On the thread of the loop, where that is known: others may work ahead as they like. */
@@ -84,7 +85,7 @@ static void tally_calls(struct stalls *x) {
     struct tally *y = &x->sites[c->site];
     y->calls[x->is_long[step]]++;
     y->ns[x->is_long[step]] += t->slices.dur_ns[c->slice];
-    const int64_t stop = stop_before(x, i, step);
+    const int64_t stop = x->is_long[step] ? stop_before(x, i, step) : 0;
     if (!stop) continue;
     y->stops++;
     if (stop > y->longest_stop_ns) y->longest_stop_ns = stop;
@@ -179,6 +180,39 @@ static bool is_in_loader(struct tg__facts *f, const struct tg__spans *when) {
   return 2 * inside_ns > tg__spans_length(when);
 }
 
+/* How long a long step, or a usual one, stands still before this call, if it is of the site. */
+static int64_t stop_of(const struct stalls *x, size_t call, uint32_t site, bool is_long) {
+  const int64_t at = x->f->t->slices.start_ns[x->s->calls[call].slice];
+  const size_t step = x->s->calls[call].site == site ? step_at(x->b, at) : SIZE_MAX;
+  return step == SIZE_MAX || x->is_long[step] != is_long ? 0 : stop_before(x, call, step);
+}
+
+/* When long steps, or usual ones, stand still before calls of a site: joined. */
+static struct tg__spans *stops_at(const struct stalls *x, uint32_t site, bool is_long) {
+  struct tg__spans *const when = tg__new_spans(x->f);
+  for (size_t i = 0; i < x->s->call_count; i++) {
+    const int64_t at = x->f->t->slices.start_ns[x->s->calls[i].slice], stop = stop_of(x, i, site, is_long);
+    if (stop) tg__spans_add(when, at - stop, at);
+  }
+  tg__spans_union(when);
+  return when;
+}
+
+/* Most usual steps stand still there as well, for half of their time, in the same function of the program: it is the
+ * work of every step, which now and then takes longer. */
+static bool is_usual_work(const struct stalls *x, uint32_t site) {
+  struct tg__sampled seen[2];
+  struct tg__frame_parts parts[2];
+  for (int is_long = 0; is_long < 2; is_long++) {
+    const struct tg__spans *const when = stops_at(x, site, is_long);
+    if (!is_long && 2 * when->count < x->b->count - x->count) return false;
+    tg__sample_stretches(x->f, when, &seen[is_long]);
+    if (!seen[is_long].is_known || seen[is_long].most != TG__DOING_COMPUTE) return false;
+    if (!tg__frame_split(seen[is_long].frame, &parts[is_long])) return false;
+  }
+  return tg__str_eq(parts[0].file, parts[1].file) && tg__str_eq(parts[0].function, parts[1].function);
+}
+
 /* Where long steps stand still before calls of a site: that is what is claimed. The place is where the thread was seen
  * there, else what lies before the longest stop and behind it. The cause is the wait that it was seen in, unless it is
  * for a file: saving and logging in some steps waits for one. */
@@ -188,12 +222,10 @@ static void name_wait(const struct stalls *x, uint32_t site, struct tg__finding 
   int64_t longest_ns = 0;
   size_t longest = 0;
   for (size_t i = 0; i < x->s->call_count; i++) {
-    const int64_t at = f->t->slices.start_ns[x->s->calls[i].slice];
-    const size_t step = x->s->calls[i].site == site ? step_at(x->b, at) : SIZE_MAX;
-    const int64_t stop = step == SIZE_MAX ? 0 : stop_before(x, i, step);
-    if (stop) tg__finding_claim(f, y, at - stop, at);
+    const int64_t stop = stop_of(x, i, site, true);
     if (stop > longest_ns) longest_ns = stop, longest = i;
   }
+  tg__claim_spans(f, y, stops_at(x, site, true));
   tg__spans_union(&y->claim);
   if (is_in_loader(f, &y->claim)) return;
   tg__sample_stretches(f, &y->claim, &seen);
@@ -217,7 +249,7 @@ static void report_stalls(struct stalls *x, const struct tg__timed *of) {
     tg__finding_withhold(f, TG__CAUSE_PERIODIC_STALL, share, tg__busy_machine);
     return;
   }
-  if (place == TG_NONE && !is_regular(x, of)) return;
+  if (place == TG_NONE ? !is_regular(x, of) : stop != TG_NONE && is_usual_work(x, stop)) return;
   struct tg__finding *y = tg__finding_add(f, TG__CAUSE_PERIODIC_STALL, share, STALL_PCT, tg__per_step(f, x->excess_ns));
   if (place != TG_NONE && x->s->sites[place].path)
     tg__say_site(x->s, place, 0, y);

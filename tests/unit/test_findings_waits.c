@@ -543,6 +543,39 @@ static void test_a_lock_in_some_steps(void **state) {
   }
 }
 
+/* Every step computes for 7 of 10 ms in Python, and three of twelve for 20 ms more, in a function that may be another.
+ */
+static struct tg_table *long_work(const char *stack) {
+  struct scene s = {.m = mini_new()};
+  mini_rank(s.m, 0);
+  s.thread = mini_thread(s.m, 1, 10);
+  const uint32_t watch = mini_thread(s.m, 1, 99);
+  for (int i = 0; i < MANY; i++) {
+    char name[32];
+    const int64_t more_us = i == 2 || i == 3 || i == 8 ? 20000 : 0;
+    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+    mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP + more_us * US);
+    call(&s, "aten::conv2d", 0, 1000, "train.py(9): fit");
+    sample(&s, watch, "running", 1500, 5000, "train.py(33): pick;train.py(11): fit");
+    if (more_us) sample(&s, watch, "running", 8000, 18000, stack);
+    call(&s, "aten::relu", 8000 + more_us, 2000, "train.py(12): fit");
+    s.at += STEP + more_us * US;
+  }
+  return ask(&s);
+}
+
+static void test_work_that_takes_longer_in_some_steps(void **state) {
+  static const char *const stacks[] = {"train.py(35): pick;train.py(11): fit",
+                                       "train.py(50): rank_all;train.py(11): fit"};
+  for (int is_other = 0; is_other < 2; is_other++) {
+    struct tg_table *t = long_work(stacks[is_other]);
+    assert_int_equal(t->rows, 1);
+    assert_string_equal(mini_cell(t, 0, "cause"), "slow-python-transform"); /* 7 ms of each step: most expected */
+    assert_int_equal(strstr(mini_cell(t, 0, "evidence"), "the same time is periodic-stall") != NULL, is_other);
+    tg__table_free(t);
+  }
+}
+
 /* ---- a child --------------------------------------------------------------------------------- */
 
 /* Each step 4 ms between two lines; a file is opened there, and the thread was seen for 3 ms behind it. */
@@ -612,6 +645,7 @@ int main(void) {
       cmocka_unit_test(test_threads_that_read_under_a_lock),
       cmocka_unit_test(test_a_thread_that_has_the_gil),
       cmocka_unit_test(test_the_gil_in_some_steps),
+      cmocka_unit_test(test_work_that_takes_longer_in_some_steps),
       cmocka_unit_test(test_waiting_for_a_rank_is_no_communication),
       cmocka_unit_test(test_a_lock_in_some_steps),
       cmocka_unit_test(test_a_file_that_is_opened_is_not_the_wait),
