@@ -208,6 +208,7 @@ static void say_stretch(const struct tg__facts *f, const struct stretch *s, stru
     return;
   }
   TG_FORMAT(x->where, "%s", s->pause.where);
+  if (s->seen.frame.len) TG_FORMAT(x->where, "%.*s", (int)s->seen.frame.len, s->seen.frame.ptr);
   if (reads_file(s)) tg__where_slice(f, s->pause.read, x);
   TG_ADD(x->evidence, "%.2f ms of them %s", tg__ms(x->cost_ns),
          reads_file(s) ? "from a file that is opened there, in most steps, to the next operator" : "there");

@@ -291,6 +291,14 @@ static void test_samples_elsewhere(void **state) {
   expect(&s, "slow-python-transform", 3980, 3582, "between train.py(9) and (12): fit", 9);
 }
 
+/* A single one of 0.3 of 12 ms says a line in it, and nothing of what the stretch is. */
+static void test_one_sample_of_a_stretch(void **state) {
+  struct scene s = sampled(NULL, 0);
+  mini_slice(s.m, mini_thread(s.m, 1, 98), "python_sample", "sleep", s.at + 6000 * US, 300 * US);
+  mini_arg_str(s.m, "Call stack", "train.py(7): parse;train.py(10): fit");
+  expect(&s, "slow-python-transform", 3980, 3582, "train.py(7): parse", 7);
+}
+
 /* ---- a machine that others keep busy --------------------------------------------------------- */
 
 enum { MANY = 20 };
@@ -451,6 +459,7 @@ int main(void) {
       cmocka_unit_test(test_what_a_sampled_stretch_is),
       cmocka_unit_test(test_function_with_most_samples),
       cmocka_unit_test(test_samples_elsewhere),
+      cmocka_unit_test(test_one_sample_of_a_stretch),
       cmocka_unit_test(test_thread_without_a_core),
       cmocka_unit_test(test_the_clock_of_the_thread),
       cmocka_unit_test(test_a_function_of_another_thread),
