@@ -1,6 +1,7 @@
 /* step_graph: the graph of a rank put together, put in order, and run. */
 #include "replay/step_batches.h"
 #include "replay/step_collectives.h"
+#include "replay/step_handover.h"
 #include "analyze/ranks/comm_names.h"
 
 #include <stdio.h>
@@ -67,6 +68,8 @@ unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id) {
   if (tg__str_eq(name, TG_STR("threading.Condition.wait")) || tg__str_eq(name, TG_STR("queue.Queue.get")) ||
       tg__str_eq(name, TG_STR("concurrent.futures.Future.result")))
     flags |= TG__REPLAY_NAME_IDLE;
+  if (flags & TG__REPLAY_NAME_IDLE && !tg__str_has_prefix(name, "concurrent.")) flags |= TG__REPLAY_NAME_HANDED;
+  g->has_queues |= flags & TG__REPLAY_NAME_HANDED;
   const enum tg__comm_role role = tg__comm_role(name, false);
   if (role == TG__COMM_REQUEST) flags |= TG__REPLAY_NAME_REQUEST;
   if (role == TG__COMM_SPAN &&
@@ -99,6 +102,7 @@ static void add_launches(struct tg__replay_graph *g) {
 void tg__replay_add_edges(struct tg__replay_graph *g) {
   add_launches(g);
   tg__replay_add_batch_edges(g);
+  tg__replay_add_handover_edges(g);
   for (size_t i = 0; i < g->await_count; i++)
     tg__replay_add_edge(g, (struct tg__replay_edge){0, g->works[g->awaits[i].work].node + 1, g->awaits[i].node, false});
   for (size_t i = 0; i < g->wait_count; i++) {
@@ -268,6 +272,7 @@ void tg__replay_close(struct tg__replay_graph *g) {
   tg__free(g->ended);
   tg__free(g->looks);
   tg__free(g->awaits);
+  tg__free(g->handovers);
   tg__free(g->batches);
   tg__map_free(&g->batch_of);
   tg__free(g->lanes);

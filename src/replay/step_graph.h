@@ -39,6 +39,7 @@ struct tg__replay_lane {
   uint32_t first, past; /* nodes */
   uint32_t track;       /* of its slices, the first if several */
   bool is_device;
+  bool is_tied;   /* a thread that hands over to another one, or the other way round: step_handover.h */
   int64_t gap_ns; /* of a stream: what lies at least between two works of its */
 };
 struct tg__replay_work { /* by lane, then start */
@@ -73,6 +74,9 @@ struct tg__replay_graph {
   size_t look_count;
   struct tg__replay_await *awaits;
   size_t await_count, await_cap;
+  struct tg__replay_places *places; /* while the nodes are made */
+  struct tg__replay_handover *handovers;
+  size_t handover_count, handover_cap;
   struct tg__replay_batch *batches; /* of worker processes of a loader: step_batches.h */
   size_t batch_count, batch_cap;
   int64_t batch_cpu_ns;    /* what a worker is on a core for a batch, mean; 0: not known */
@@ -92,7 +96,7 @@ struct tg__replay_graph {
   uint32_t *step_begin, *step_end; /* by step: node that begins it, node that ends it */
   size_t loose_works;              /* without a known launch */
   size_t backward_edges;           /* dropped: the effect came before its cause */
-  bool has_cycle, has_loader, has_collectives;
+  bool has_cycle, has_loader, has_collectives, has_queues;
   bool failed; /* out of memory */
 };
 
@@ -109,6 +113,7 @@ enum {
   TG__REPLAY_NAME_IDLE = 512,             /* a thread of Python waits for another one, and works for none */
   TG__REPLAY_NAME_HOST_COLLECTIVE = 1024, /* a library runs it on a thread of its own, or is at it */
   TG__REPLAY_NAME_REQUEST = 2048,         /* the operator that asks for a collective */
+  TG__REPLAY_NAME_HANDED = 8192,          /* a wait that ends when another recorded thread hands over */
   TG__REPLAY_NAME_AWAITS = 4096,          /* behind this call a thread waits for its collectives */
 };
 unsigned tg__replay_name(struct tg__replay_graph *g, uint32_t string_id);

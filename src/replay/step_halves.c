@@ -87,10 +87,11 @@ bool tg__replay_is_idle(const struct tg__replay_graph *g, uint32_t node) {
          g->names[g->t->slices.name[n->slice]] & TG__REPLAY_NAME_IDLE; /* known since the nodes were made */
 }
 
-/* A worker process makes batches of later steps. Its work during a step does not belong to that step. */
+/* A worker process makes batches of later steps, and so does a thread that hands over to that of the steps. Its work
+ * during a step does not belong to that step. */
 bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane) {
   const struct tg__replay_lane *const l = &g->lanes[lane], *const main = &g->lanes[g->main_lane];
-  return !l->is_device && g->t->tracks[l->track].pid != g->t->tracks[main->track].pid;
+  return !l->is_device && l != main && (l->is_tied || g->t->tracks[l->track].pid != g->t->tracks[main->track].pid);
 }
 
 static void match_step(struct swap *s, struct nodes to, struct nodes from) {

@@ -46,7 +46,7 @@ static inline bool tg__proof_is_usual(int64_t step_ns, double median_ns) {
 /* Does a thread beside that of the steps wait for another one there, as the one that feeds a queue of a loader? It does
  * so for as long as nothing comes, however the steps go. A sample does no work, either. */
 bool tg__replay_is_idle(const struct tg__replay_graph *g, uint32_t node);
-/* Whether the lane is a thread of another process than the one with the steps. */
+/* Whether the lane is a thread of another process than the one with the steps, or one that hands over to it. */
 bool tg__replay_lane_is_elsewhere(const struct tg__replay_graph *g, uint32_t lane);
 
 /* dur_ns, by node: each even step has those of the step behind it, or before it; false on no memory. unmatched_pct: of

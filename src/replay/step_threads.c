@@ -1,6 +1,7 @@
 /* step_threads: each thread as a chain of nodes, cut wherever another slice is the innermost one. */
 #include "replay/step_batches.h"
 #include "replay/step_collectives.h"
+#include "replay/step_handover.h"
 
 struct point { /* where a step begins or ends */
   int64_t ns;
@@ -207,6 +208,11 @@ static void enter(struct walker *w, uint32_t slice) {
   w->stack[w->depth++] = slice;
   if (tg__replay_is_call(g->t, slice)) w->awaiting.call = slice;
   if (batch && batch->fetch == slice) wait_for_batch(w, batch);
+  struct tg__replay_handover *const handover = tg__replay_handover_of(g, slice);
+  if (handover) {
+    handover->node = (uint32_t)g->node_count;
+    add_wait_until(w, slice, handover->ns);
+  }
   if (tg__slice_class(g->t, slice) == TG__CLASS_RUNTIME && g->wait_count) add_wait_nodes(w, slice);
 }
 
@@ -309,6 +315,22 @@ static void gather_samples(struct tg__replay_graph *g, uint32_t main, struct tg_
   g->failed |= out->failed;
 }
 
+/* What the threads of the process hand over to each other, where that of the steps waits. */
+static void find_handovers(struct tg__replay_graph *g, const uint32_t *into, uint32_t main, uint32_t *buffer) {
+  const struct tg__rank *const r = &g->t->ranks[g->rank];
+  const struct tg__track *const tracks = g->t->tracks + r->first_track;
+  size_t count = gather_slices(g, into, main, buffer);
+  if (!g->has_queues) return;
+  tg__replay_add_places(g, buffer, count, main);
+  for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
+    if (into[k] != k || k == main || g->lane_of[k] != TG_NONE || tracks[k].pid != tracks[main].pid) continue;
+    count = gather_slices(g, into, k, buffer);
+    if (count && !g->failed) tg__replay_add_places(g, buffer, count, k);
+  }
+  if (!g->failed) tg__replay_find_handovers(g);
+  tg__replay_free_places(g);
+}
+
 void tg__replay_add_threads(struct tg__replay_graph *g) {
   const struct tg__rank *const r = &g->t->ranks[g->rank];
   const size_t slices = g->slices.past - g->slices.first;
@@ -321,6 +343,7 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   if (!g->failed) gather_samples(g, main, &sampled);
   if (!g->failed) tg__replay_find_batches(g, r->first_track + main);
   if (!g->failed) tg__replay_find_ends(g, r->first_track + main, into);
+  if (!g->failed) find_handovers(g, into, main, buffer);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
     if (into[k] != k || g->lane_of[k] != TG_NONE) continue; /* its collectives are works */
     const size_t count = gather_slices(g, into, k, buffer);

@@ -455,6 +455,32 @@ static void test_collectives_of_a_host_library(void **state) {
   mini_free(m);
 }
 
+/* A thread makes something in 696 us and begins the next 4 us later. The loop waits until 2 us after it is made and
+ * works for 300 us. If it is made in half of the time, a step takes 352 us. */
+static void test_a_thread_that_fills_a_queue(void **state) {
+  (void)state;
+  enum { AT = 1000000, EACH = 700000, COUNT = 10 };
+  struct mini *const m = mini_new();
+  const uint32_t cpu = mini_thread(m, 1, 10), maker = mini_thread(m, 1, 11);
+  for (int i = 0; i < COUNT; i++) {
+    const int64_t at = AT + (int64_t)i * EACH;
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", i);
+    mini_slice(m, cpu, "user_annotation", name, at, EACH);
+    mini_slice(m, cpu, "user_annotation", "queue.Queue.get", at, 400000);
+    mini_slice(m, cpu, "cpu_op", "aten::mm", at + 400000, 300000);
+    mini_slice(m, maker, "cpu_op", "aten::tanh", at + 398000 - 696000, 696000);
+  }
+  struct tg__columns *const t = mini_finish(m);
+  const struct tg_arg change[] = {{"scale", "name = \"aten::tanh\" 0.5"}};
+  struct tg_table *const a = mini_ask(t, "what_if", "scale", change[0].value, NULL);
+  assert_int_equal(mini_int(a, 0, "step_ns"), EACH);
+  assert_int_equal(mini_int(a, 0, "saving_ns"), 348000);
+  tg__table_free(a);
+  assert_true(mini_starve(t, "what_if", change, 1) > 20);
+  mini_free(m);
+}
+
 static void test_no_memory_for_a_model(void **state) {
   (void)state;
   static const char *const bys[] = {"rank", "step", "resource"};
@@ -481,6 +507,7 @@ int main(void) {
                                      cmocka_unit_test(test_refusals),
                                      cmocka_unit_test(test_no_memory_for_a_loader),
                                      cmocka_unit_test(test_collectives_of_a_host_library),
+                                     cmocka_unit_test(test_a_thread_that_fills_a_queue),
                                      cmocka_unit_test(test_ranks_meet),
                                      cmocka_unit_test(test_batches_of_a_worker),
                                      cmocka_unit_test(test_no_memory_for_a_model)};
