@@ -212,7 +212,7 @@ def test_what_leaks_is_no_activation(rows, kept_rows, times, first):
 
 @pytest.mark.parametrize("keeps_copy", [True, False])
 def test_a_copy_that_is_kept_is_the_leak(keeps_copy):
-    """Where a copy is not kept, one of three recordings says so: its share of a step is small where others wait for a core."""
+    """One of three recordings names a copy that is not kept: where the thread had no core its share is small."""
     first, lines = Copying.step.__code__.co_firstlineno, set()
     for _ in range(3):
         trace = record(Copying(keeps_copy).step, 6)
