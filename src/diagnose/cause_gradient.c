@@ -1,7 +1,7 @@
 /* Gradients that are never used, are filled with zeros first, or are dense where few rows changed. */
 #include "diagnose/sites.h"
 
-enum { GRADIENT_PCT = 5, ROWS_RATIO = 8, LARGE_TABLE = 1 << 20 };
+enum { GRADIENT_PCT = 5, ROWS_RATIO = 8, LARGE_TABLE = 1 << 20, NODES_BACK = 4 };
 
 /* How a gradient arrived: added to the one that was there, or put in its place. */
 static bool is_added(const struct tg__sites *s, uint32_t node) {
@@ -18,7 +18,8 @@ struct passes {
   int64_t added, placed;     /* gradients in mixed passes */
   int64_t all_added;         /* gradients that were added, in all passes */
   struct tg__tally added_ns; /* of gradients that were added, in all passes */
-  struct tg__tally late_ns;  /* of mixed passes, behind the last gradient that was put in place */
+  struct tg__tally
+      late_ns; /* of mixed passes, behind the last gradient that was put in place, and what made others before */
   int64_t *late_by_site;
   bool *needed;                    /* by site: its backward comes before that */
   int64_t turns;                   /* passes that sum up with none before: see compare_passes */
@@ -43,6 +44,41 @@ static void count_update(struct passes *p, uint32_t slice) {
     slice = p->s->f->t->slices.parent[slice];
   p->updates += slice != p->update;
   p->update = slice;
+}
+
+/* The matrix product whose result has the two sides of a gradient, in the node that made that: of the few before it the
+ * last with products. */
+static uint32_t product_of(const struct tg__sites *s, size_t from, size_t gradient, size_t *node) {
+  struct tg__shape to[TG_INPUTS], in[TG_INPUTS];
+  const struct tg__slices *const x = &s->f->t->slices;
+  if (!tg__call_shapes(s, s->calls[gradient].slice, to) || to[0].rank != 2) return TG_NONE;
+  for (size_t i = gradient; i > from && gradient - i < NODES_BACK; i--) {
+    uint32_t found = TG_NONE;
+    const int64_t end = tg__slice_end(s->f->t, s->calls[i - 1].slice);
+    bool any = false;
+    for (uint32_t k = s->calls[i - 1].slice + 1; k < x->count && x->start_ns[k] < end; k++) {
+      if (!tg__str_eq(tg__name(s->f->t, x->name[k]), TG_STR("aten::mm")) || tg__call_shapes(s, k, in) < 2) continue;
+      const int64_t rows = in[0].dim[0], columns = in[1].dim[1], *const sides = to[0].dim;
+      any = true;
+      if ((rows == sides[0] && columns == sides[1]) || (rows == sides[1] && columns == sides[0])) found = k;
+    }
+    *node = i - 1;
+    if (any) return found;
+  }
+  return TG_NONE;
+}
+
+/* A gradient that is added to before the last that is put in place: its addition, and the product that made it. The
+ * rest of that node is for what comes after. */
+static void take_gradient(struct passes *p, size_t from, size_t gradient) {
+  const struct tg__site_call *const c = &p->s->calls[gradient];
+  size_t node = 0;
+  const uint32_t product = product_of(p->s, from, gradient, &node);
+  if (product == TG_NONE || p->s->calls[node].site == TG_NONE) return;
+  const int64_t ns = p->s->f->t->slices.dur_ns[product];
+  tg__tally_add(p->s->f, &p->late_ns, c->slice, tg__call_ns(p->s, c));
+  tg__tally_add(p->s->f, &p->late_ns, product, ns);
+  p->late_by_site[p->s->calls[node].site] += ns;
 }
 
 /* Calls [from, to) are the nodes of one backward pass, in the order they ran. Gradients of parameters that an
@@ -73,6 +109,7 @@ static void look_at_pass(struct passes *p, size_t from, size_t to) {
     const struct tg__site_call *c = &p->s->calls[i];
     const int64_t dur = tg__call_ns(p->s, c);
     if (i > last) tg__tally_add(p->s->f, &p->late_ns, c->slice, dur);
+    if (i < last && c->kind == TG__CALL_ACCUMULATE && is_added(p->s, c->slice)) take_gradient(p, from, i);
     if (c->site == TG_NONE) continue;
     if (i > last)
       p->late_by_site[c->site] += dur;
@@ -122,13 +159,13 @@ static void judge_unneeded(struct passes *p) {
   TG_FORMAT(
       x->evidence,
       "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
-      "after the last of the others backward goes on for %.2f ms %s (%.1f %%)",
+      "backward takes %.2f ms %s for them alone (%.1f %%)",
       (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
       tg__period_per(f), x->share_pct);
   TG_FORMAT(x->advice,
             "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
             "requires_grad_(False) on its parameters.");
-  tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward behind the last gradient that is used");
+  tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward for gradients that nobody uses");
 }
 
 /* ---- zeros ----------------------------------------------------------------------------------- */

@@ -384,6 +384,48 @@ static struct scene judge_and_maker(bool reaches_maker, bool updates_at_end) {
   return s;
 }
 
+/* A gradient of two sides, made by the last product of a node that has another one for the layer before. */
+static void product_and_gradient(struct scene *s, int64_t us, int forward, const char *dims, bool added) {
+  node(s, "AddmmBackward0", us, 1000, forward);
+  call(s, "aten::mm", us + 10, 400, NULL);
+  inputs(s, "[[64, 30], [30, 20]]", NULL, NULL); /* 64 rows of 20 for the layer before */
+  call(s, "aten::mm", us + 450, 500, NULL);
+  inputs(s, "[[30, 64], [64, 20]]", NULL, NULL);
+  node(s, "torch::autograd::AccumulateGrad", us + 1000, 100, -1);
+  inputs(s, dims, NULL, NULL);
+  call(s, added ? "aten::add_" : "aten::detach", us + 1000, 90, NULL);
+}
+
+/* A wide layer and an adapter beside it, twice: backward comes by in turn. Of the wide ones nobody clears the
+ * gradients. */
+static struct scene adapters(const char *dims, bool added) {
+  struct scene s = begin();
+  for (int i = 0; i < STEPS; i++) {
+    s.at = i * STEP;
+    const int wide = call(&s, "aten::linear", 0, 100, "net.py(4): forward;train.py(30): train");
+    const int small = call(&s, "aten::linear", 100, 100, "net.py(5): forward;train.py(30): train");
+    for (int k = 0; k < 2; k++) {
+      product_and_gradient(&s, 1000 + 3000 * k, wide, dims, added);
+      product_and_gradient(&s, 2500 + 3000 * k, small, "[[20, 30]]", false);
+    }
+    call(&s, "aten::_foreach_add_", 9000, 10, "train.py(41): train");
+  }
+  return s;
+}
+
+static void test_gradients_between_those_that_are_used(void **state) {
+  struct scene s = adapters("[[20, 30]]", true); /* 2 x (500 + 100): each product and its addition */
+  struct tg_table *const t = ask(&s);
+  const size_t row = mini_row(t, "cause", "unneeded-gradient");
+  assert_int_equal(mini_int(t, row, "cost_ns"), 1200 * US);
+  assert_string_equal(mini_cell(t, row, "where"), "aten::linear at net.py(4): forward");
+  tg__table_free(t);
+  s = adapters("[[20, 30]]", false); /* the optimizer has all of them */
+  expect_absent(&s, "unneeded-gradient");
+  s = adapters("[[20, 31]]", true); /* which product made it is not known */
+  expect_absent(&s, "unneeded-gradient");
+}
+
 static void test_gradient_of_the_other_network(void **state) {
   struct scene s = judge_and_maker(true, false); /* 1400 + 2 x 100 */
   expect(&s, "unneeded-gradient", 1600, 1600, "aten::linear at train.py(50): train", 50);
@@ -691,6 +733,7 @@ int main(void) {
       cmocka_unit_test(test_types),
       cmocka_unit_test(test_unneeded_gradient),
       cmocka_unit_test(test_gradient_of_the_other_network),
+      cmocka_unit_test(test_gradients_between_those_that_are_used),
       cmocka_unit_test(test_zero_fill),
       cmocka_unit_test(test_dense_table),
       cmocka_unit_test(test_invariant),
