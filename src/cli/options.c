@@ -297,6 +297,9 @@ static int choose_command(struct tg__cli *c, struct words *w) {
     c->command = tg__command_find("report");
     return -1;
   }
+  if (tg_question_find(word) < tg_question_count())
+    return tg__cli_usage(c, "tachograph ask --help", "'%s' is a question, not a command: tachograph ask FILE %s", word,
+                         word);
   const char *near = tg__command_nearest(word);
   if (near) return tg__cli_usage(c, "tachograph help", "there is no command '%s'; did you mean '%s'?", word, near);
   return tg__cli_usage(c, "tachograph help", "there is no command '%s', nor a file of that name", word);

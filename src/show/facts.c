@@ -38,10 +38,16 @@ static void put_advice(struct tg__out *out, struct tg__str advice, unsigned inde
   put_line(out, (struct tg__str){command, advice.len - before}, indent, 0);
 }
 
+/* What this machine has not, and needs not. */
+static bool says_no(struct tg__str value) {
+  return tg__str_has_prefix(value, "no: ") || tg__str_eq(value, TG_STR("unavailable"));
+}
+
 static void put_fact(const struct tg_table *t, size_t row, unsigned item_width, unsigned width, struct tg__out *out) {
   const struct tg__str item = tg__cell_str(t, row, "item"), value = tg__cell_str(t, row, "value");
   const struct tg__str advice = tg__cell_str(t, row, "advice");
-  const char *const state = t->columns[tg__table_column_index(t, "fine")].bools[row] > 0 ? "fine" : "not fine";
+  const bool is_fine = t->columns[tg__table_column_index(t, "fine")].bools[row] > 0;
+  const char *const state = !is_fine ? "not fine" : says_no(value) ? "not here" : "fine";
   const unsigned beside = item_width + GAP + STATE_WIDTH + GAP;
   const bool is_narrow = width && width < beside + LEAST_ROOM; /* then below the item */
   const unsigned indent = is_narrow ? NARROW_INDENT : beside;

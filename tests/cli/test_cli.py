@@ -570,6 +570,22 @@ def test_doctor_is_whole_at_any_width_and_commands_are_on_one_line(tachograph, t
     assert re.search(r"^version +fine\s+0", done.stdout, re.M)
 
 
+def test_doctor_calls_what_is_not_needed_not_here(tachograph, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf 'XPU\\tno: built without\\t1\\t\\nNVTX\\tnothing else\\t1\\t\\n'\n")
+    python.chmod(0o755)
+    text = tachograph("doctor", env={"TACHOGRAPH_PYTHON": str(python)}).stdout
+    assert re.search(r"^XPU +not here  no: built without$", text, re.M)
+    assert re.search(r"^NVTX +fine      nothing else$", text, re.M)
+    assert re.search(r"^hardware counters +not here  unavailable$", text, re.M)
+
+
+def test_a_question_is_no_command(tachograph):
+    done = tachograph("findings", "trace.json")
+    assert done.returncode == 2
+    assert "'findings' is a question, not a command: tachograph ask FILE findings" in done.stderr
+
+
 def test_doctor_shows_what_the_package_says_of_recording(tachograph, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nprintf 'torch\\t2.13.0\\t1\\t\\nour recorder\\tno: because\\t0\\tdo this\\n'\n")

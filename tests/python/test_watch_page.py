@@ -65,6 +65,13 @@ def test_a_page():
     ]
 
 
+def test_recording_makes_no_step_shorter():
+    given = figures()
+    given["price"] = {"threads_pct": 0.4, "pct": -19.3, "low_pct": -24.5, "high_pct": 48.1}
+    text = " ".join(" ".join(page(given, 200)).split())
+    assert text.endswith("of recording: less than the noise (95 %: -24.5 to +48.1 % CPU of a recorded step)")
+
+
 def test_what_is_not_known_has_a_reason():
     text = "\n".join(page(UNKNOWN, 200))
     for reason in ("the program has not imported torch", "this Python is free-threaded", "0 of 6 pairs",

@@ -140,6 +140,8 @@ def _price(price: dict[str, Any]) -> list[str]:
         return [_row("price", own), _row("", f"of recording: not known: {price['why']}")]
     interval = f"95 %: {price['low_pct']:+.1f} to {price['high_pct']:+.1f}"
     recording = f"{price['pct']:+.1f} % CPU of a recorded step ({interval}), half are recorded"
+    if price["pct"] <= 0:  # recording makes no step shorter
+        recording = f"of recording: less than the noise ({interval} % CPU of a recorded step)"
     return [_row("price", own), _row("", recording)]
 
 
