@@ -183,9 +183,9 @@ static void name_turns(struct tg__facts *f, uint32_t loop, struct tg__finding *x
   } else {
     TG_FORMAT(x->where, "%.*s", (int)turns.line.len, turns.line.ptr);
     TG_ADD(x->evidence,
-           "; in %zu of %zu looks at the other threads meanwhile at most one of them works, and others wait for a "
+           "; in %zu of %zu looks at the other threads %s at most one of them works, and others wait for a "
            "lock there",
-           turns.in_turn, turns.looks);
+           turns.in_turn, turns.looks, turns.when);
   }
   TG_FORMAT(x->advice,
             "Hold the lock only to take an index and to hand over, not while reading and computing; where it "

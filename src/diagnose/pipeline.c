@@ -99,10 +99,18 @@ static void see_other(void *ctx, uint32_t slice, const struct tg__sample *s) {
   }
 }
 
+/* Where too few looks fall into these times, all do in which the loop is in no operator: threads that take turns do so
+ * whether it waits or not. */
 static bool are_seen_in_turn(struct tg__facts *f, const struct tg__spans *when, struct tg__turns *out) {
   struct looks l = {.f = f, .when = when, .out = out};
   tg__each_sample(f, see_other, &l);
   end_look(&l);
+  if (out->looks && out->looks < LEAST_LOOKS) {
+    *out = (struct tg__turns){.longest = TG_NONE, .when = "while the loop is in no operator"};
+    l = (struct looks){.f = f, .when = tg__bare_spans(f), .out = out};
+    tg__each_sample(f, see_other, &l);
+    end_look(&l);
+  }
   int64_t in_function;
   out->line = tg__lines_most(&l.lines, &in_function);
   return out->several && out->looks >= LEAST_LOOKS && 100 * out->in_turn >= IN_TURN_PCT * out->looks;
@@ -112,6 +120,6 @@ bool tg__takes_turns(struct tg__facts *f, uint32_t loop, const struct tg__spans 
   *out = (struct tg__turns){.longest = TG_NONE};
   if (loop == TG_NONE) return false;
   if (work_in_turn(f, loop, out)) return true;
-  *out = (struct tg__turns){.longest = TG_NONE};
+  *out = (struct tg__turns){.longest = TG_NONE, .when = "meanwhile"};
   return are_seen_in_turn(f, when, out);
 }

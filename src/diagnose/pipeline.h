@@ -9,8 +9,9 @@ struct tg__turns {
   uint32_t longest;    /* operator */
   bool several;        /* threads */
   struct tg__str line; /* where they call no operator: of the program, where most of them wait for their turn */
-  size_t looks;        /* of the recorder, while the loop waits; in how many of them one works and others wait */
+  size_t looks;        /* of the recorder; in how many of them one works and others wait */
   size_t in_turn;
+  const char *when; /* these looks were taken, in words */
 };
 /* Do the threads beside that of the loop (a track) work one at a time while the loop waits (when: joined)? Either
  * several operators each before the next has its turn, or, as they were seen, one works and others wait for a lock. */

@@ -381,6 +381,34 @@ static void test_threads_that_read_under_a_lock(void **state) {
   expect(&s, "loader-too-slow", 4000, 3600, "queue.Queue.get at train.py(30): fit", 30);
 }
 
+/* The loop waits for a queue for 2 of 10 ms, and in every third step a look falls into that; others fall into what it
+ * does for 2 ms before. In all of them one thread reads and another waits for its lock, or, on a core, reads too. */
+static void test_looks_beside_the_wait(void **state) {
+  for (int locked = 0; locked < 2; locked++) {
+    struct scene s = begin_of(MANY);
+    const uint32_t watch = mini_thread(s.m, 1, 99);
+    for (int i = 0; i < MANY; i++) {
+      s.at = i * STEP;
+      for (int k = 0; k < (i % 3 ? 1 : 2); k++) {
+        sample(&s, watch, k ? "lock" : "running", 500 + 2000 * k, 1400, k ? WAITING : "train.py(29): fit");
+        other(&s, watch, 71, 1900 + 2000 * k, "sleep", READS);
+        other(&s, watch, 72, 1900 + 2000 * k, locked ? "lock" : "running", locked ? LOCKED : READS);
+        other(&s, watch, 73, 1900 + 2000 * k, "ready", LOCKED);
+      }
+      mini_slice(s.m, s.thread, "user_annotation", "queue.Queue.get", s.at + 2000 * US, 2000 * US);
+      mini_arg_str(s.m, "Call stack", "train.py(30): fit");
+      call(&s, "aten::conv2d", 4000, 5000, "train.py(31): fit");
+      call(&s, "torch::autograd::AccumulateGrad", 9000, 900, NULL);
+    }
+    struct tg_table *t = ask(&s);
+    const size_t row = mini_row(t, "cause", locked ? "pipeline-lock-contention" : "loader-too-slow");
+    assert_int_equal(mini_int(t, row, "cost_ns"), 2000 * US);
+    assert_int_equal(strstr(mini_cell(t, row, "evidence"), "; in 16 of 16 looks at the other threads while") != NULL,
+                     locked);
+    tg__table_free(t);
+  }
+}
+
 /* Between two operators of 3 ms the loop stands for 4 ms, seen for 3.5 of them; another thread computes meanwhile. */
 static struct scene counting(const char *doing, const char *other_doing) {
   struct scene s = begin_of(MANY);
@@ -643,6 +671,7 @@ int main(void) {
       cmocka_unit_test(test_what_a_pool_is_asked_for),
       cmocka_unit_test(test_idle_while_another_thread_answers),
       cmocka_unit_test(test_threads_that_read_under_a_lock),
+      cmocka_unit_test(test_looks_beside_the_wait),
       cmocka_unit_test(test_a_thread_that_has_the_gil),
       cmocka_unit_test(test_the_gil_in_some_steps),
       cmocka_unit_test(test_work_that_takes_longer_in_some_steps),
