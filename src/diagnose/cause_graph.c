@@ -41,14 +41,13 @@ static const struct tg__site_call *first_run(struct tg__sites *s, struct tg__map
 struct old_nodes { /* of earlier steps */
   struct tg__tally ns;
   int64_t count, all;   /* that one of these has run already; of all that run */
-  uint32_t maker, from; /* site and path, see below */
+  uint32_t maker, from; /* site, TG_NONE: not known; path from where backward was called */
   int64_t made_ns;      /* in step `in` */
   size_t in;
 };
 
 /* What is kept from one step to the next comes from the last operator before the backward pass of an earlier step with
- * a node that runs again, or late: a step may begin between forward and backward. In the last step with such nodes: its
- * site, TG_NONE where that is not known, and from where backward was called. */
+ * a node that runs again, or late: a step may begin between forward and backward. In the last step with such nodes. */
 static void note_maker(const struct tg__sites *s, const struct tg__site_call *first, int64_t before_ns, size_t now,
                        struct old_nodes *out) {
   const uint32_t maker = tg__forward_of(s->f->t, first->slice);
@@ -70,9 +69,11 @@ static void look_at_nodes(struct tg__sites *s, struct nodes *steps, struct old_n
     if (!c->counted || c->kind != TG__CALL_BACKWARD) continue;
     const struct tg__site_call *const first = first_run(s, &known, i);
     n->count++, n->ns += tg__call_ns(s, c);
-    if (now != step) step = now, before_ns = node_ns;
+    if (now != step) { /* a thread of a device has no stack: then where the loss is made, of which the first node is */
+      step = now, before_ns = node_ns;
+      out->from = c->path || c->site == TG_NONE ? c->path : s->sites[c->site].path;
+    }
     node_ns = start_ns[c->slice];
-    if (c->path) out->from = c->path;
     note_maker(s, first, before_ns, now, out);
     out->all++;
     if (tg__steps_begun(&s->f->steps, start_ns[first->slice]) >= now) continue;
