@@ -25,9 +25,10 @@ struct tg__replay_places {
   struct thread *threads;
   size_t count, cap;
 };
-struct tried {                   /* a place of the other thread, against the waits of one place */
-  uint32_t seen;                 /* times so far */
-  int64_t last_ns, lead, far_ns; /* lead: so many times more than the waiting thread came to its own place */
+struct tried {   /* a place of the other thread, against the waits of one place */
+  uint32_t seen; /* times so far */
+  int64_t last_ns, last_end_ns, lead,
+      far_ns; /* lead: so many times more than the waiting thread came to its own place */
   size_t differs;
 };
 struct found {
@@ -129,12 +130,12 @@ static bool is_long(const struct tg__columns *t, const struct waiting *w) {
 
 static void try_wait(const struct tg__columns *t, struct tried *tried, size_t places, const struct waiting *w,
                      bool is_first) {
-  const int64_t end_ns = tg__slice_end(t, w->slice), least_ns = t->slices.start_ns[w->slice] - TG__REPLAY_LONG_GAP_NS;
+  const int64_t start_ns = t->slices.start_ns[w->slice], end_ns = tg__slice_end(t, w->slice);
   for (size_t q = 0; q < places; q++) {
     struct tried *const x = &tried[q];
     const int64_t lead = (int64_t)x->seen - 1 - (int64_t)w->index;
     if (is_first) x->lead = lead;
-    x->differs += !x->seen || lead != x->lead || x->last_ns < least_ns;
+    x->differs += !x->seen || lead != x->lead || x->last_end_ns < start_ns;
     if (x->seen) x->far_ns += (end_ns - x->last_ns) / 1000;
   }
 }
@@ -154,6 +155,7 @@ static bool find_place(struct tg__replay_graph *g, const struct thread *k, uint3
     for (; at < other->count && other->stops[at].start_ns <= tg__slice_end(g->t, w->slice); at++) {
       tried[other->stops[at].place].seen++;
       tried[other->stops[at].place].last_ns = other->stops[at].start_ns;
+      tried[other->stops[at].place].last_end_ns = other->stops[at].end_ns;
     }
     try_wait(g->t, tried, places, w, waits++ == 0);
   }
