@@ -234,6 +234,12 @@ static int64_t time_of_steps(const struct tg__facts *f) {
   return (int64_t)((double)f->total_ns * fmax(rest, 0));
 }
 
+/* What seems to compute, and has a core for less than a tenth of it, may as well have slept and been woken. */
+static bool is_doubtful(const struct tg__facts *f, const struct stretch *s) {
+  return f->noise.is_busy && s->frame == TG_NONE && s->seen.is_known && s->seen.most == TG__DOING_COMPUTE &&
+         10 * s->seen.cpu_ns < s->seen.doing_ns[TG__DOING_COMPUTE];
+}
+
 static void report_stretch(struct tg__facts *f, const struct stretch *s, int64_t other) {
   const enum tg__cause cause = cause_of(f, s);
   const int64_t all = time_of_steps(f), least = s->ns < other ? s->ns : other, cost = least < all ? least : all;
@@ -273,7 +279,7 @@ void tg__judge_python(struct tg__facts *f) {
     return;
   }
   struct stretch s = longest_stretch(f, other);
-  const bool is_long = tg__pct(s.ns, time_of_steps(f)) > THRESHOLD_PCT;
+  const bool is_long = tg__pct(s.ns, time_of_steps(f)) > THRESHOLD_PCT && !is_doubtful(f, &s);
   if (is_long) look_at_clock(f, &s);
   const bool is_wait = s.frame != TG_NONE && 2 * tg__marked_waits(f) > s.ns, /* which is reported as such */
       is_gil = s.seen.is_known && s.seen.most == TG__DOING_GIL && tg__has_found(f, TG__CAUSE_GIL_CONTENTION);

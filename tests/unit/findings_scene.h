@@ -72,6 +72,15 @@ static inline struct tg_table *ask(struct scene *s) {
   return t;
 }
 
+/* As after a recording under these conditions. Ends the scene. */
+static inline struct tg_table *findings_under(const char *conditions, struct scene *s) {
+  struct tg__columns *t = mini_finish(s->m);
+  assert_true(tg__trace_add_meta(t, "conditions", conditions));
+  struct tg_table *table = mini_ask(t, "findings", NULL);
+  mini_free(s->m);
+  return table;
+}
+
 static inline size_t count(const struct tg_table *t, const char *cause) {
   size_t n = 0;
   for (size_t i = 0; i < t->rows; i++) n += strcmp(mini_cell(t, i, "cause"), cause) == 0;

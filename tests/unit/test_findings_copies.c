@@ -306,15 +306,6 @@ static void test_buckets(void **state) {
   expect_absent(&s, "unbucketed-communication");
 }
 
-/* Ends the scene. */
-static struct tg_table *findings_under(const char *conditions, struct scene *s) {
-  struct tg__columns *t = mini_finish(s->m);
-  assert_true(tg__trace_add_meta(t, "conditions", conditions));
-  struct tg_table *table = mini_ask(t, "findings", NULL);
-  mini_free(s->m);
-  return table;
-}
-
 static size_t underuse_under(const char *conditions, struct scene *s) {
   struct tg_table *table = findings_under(conditions, s);
   const size_t n = count(table, "thread-underuse");

@@ -271,6 +271,18 @@ static void test_what_a_sampled_stretch_is(void **state) {
   }
 }
 
+/* A thread that was woken and waits for a core looks like one that computes: on a busy machine a core for less than a
+ * tenth of the time says nothing. */
+static void test_what_seems_to_compute_without_a_core(void **state) {
+  for (int64_t cpu_us = 290; cpu_us <= 310; cpu_us += 20) {
+    const struct seen seen = {"running", "train.py(7): pause;train.py(10): fit", 5500, 3000, cpu_us};
+    struct scene s = sampled(&seen, 1);
+    struct tg_table *const t = findings_under("{\"core_wait_pct\":20,\"others_pct\":190}", &s);
+    assert_int_equal(count(t, "slow-python-transform"), cpu_us == 310);
+    tg__table_free(t);
+  }
+}
+
 /* 1 ms on line 7 and 1 on line 8 of one function are more than 1.9 ms on line 40 of another: 2 of 3.9, 51 %. */
 static void test_function_with_most_samples(void **state) {
   const struct seen seen[] = {{"running", "train.py(7): parse;train.py(10): fit", 5000, 1000, 1000},
@@ -457,6 +469,7 @@ int main(void) {
       cmocka_unit_test(test_stretch_that_calls_an_operator_now_and_then),
       cmocka_unit_test(test_place_of_a_stretch),
       cmocka_unit_test(test_what_a_sampled_stretch_is),
+      cmocka_unit_test(test_what_seems_to_compute_without_a_core),
       cmocka_unit_test(test_function_with_most_samples),
       cmocka_unit_test(test_samples_elsewhere),
       cmocka_unit_test(test_one_sample_of_a_stretch),
