@@ -46,8 +46,7 @@ static void count_update(struct passes *p, uint32_t slice) {
   p->update = slice;
 }
 
-/* The matrix product whose result has the two sides of a gradient, in the node that made that: of the few before it the
- * last with products. */
+/* The matrix product that made a gradient, known by its two sides: in the last of the few nodes before that has any. */
 static uint32_t product_of(const struct tg__sites *s, size_t from, size_t gradient, size_t *node) {
   struct tg__shape to[TG_INPUTS], in[TG_INPUTS];
   const struct tg__slices *const x = &s->f->t->slices;
@@ -159,13 +158,13 @@ static void judge_unneeded(struct passes *p) {
   TG_FORMAT(
       x->evidence,
       "of %lld gradients a pass %lld are added to what is there since the last update, so no optimizer uses them; "
-      "backward takes %.2f ms %s for them alone (%.1f %%)",
+      "backward takes %.2f ms %s only for them (%.1f %%)",
       (long long)((p->added + p->placed) / p->mixed), (long long)(p->added / p->mixed), tg__ms(x->cost_ns),
       tg__period_per(f), x->share_pct);
   TG_FORMAT(x->advice,
             "Run the part that is not trained under torch.no_grad(), cut its output loose by detach(), or set "
             "requires_grad_(False) on its parameters.");
-  tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward for gradients that nobody uses");
+  tg__expect_at_sites(f, x, late_ns, 0.85, "the time of backward for gradients that no optimizer uses");
 }
 
 /* ---- zeros ----------------------------------------------------------------------------------- */

@@ -396,8 +396,8 @@ static void product_and_gradient(struct scene *s, int64_t us, int forward, const
   call(s, added ? "aten::add_" : "aten::detach", us + 1000, 90, NULL);
 }
 
-/* A wide layer and an adapter beside it, twice: backward comes by in turn. Of the wide ones nobody clears the
- * gradients. */
+/* A wide layer and an adapter beside it, twice; backward comes to them in turn. The program does not clear the
+ * gradients of the wide ones. */
 static struct scene adapters(const char *dims, bool added) {
   struct scene s = begin();
   for (int i = 0; i < STEPS; i++) {
