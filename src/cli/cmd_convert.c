@@ -17,6 +17,11 @@ int tg__cmd_convert(struct tg__cli *c) {
     if (strcmp(path, "-") == 0 || strchr(path, '*')) return tg__cli_usage(c, NULL, "say where to save: -o trace.tacho");
     target = tg__cli_beside(c, path, ".tacho");
   }
+  if (target && tg__cli_format_of(target)) {
+    const char *const next =
+        tg__cli_command(c, "tachograph export %s -o %s", tg__cli_word(c, path), tg__cli_word(c, target));
+    return tg__cli_usage(c, next, "convert writes a .tacho file, and %s is named as one for other programs", target);
+  }
   if (tg__cli_writes_files(c, path))
     return tg__cli_write_files(c, path, &(struct tg__file_writer){save_one, NULL, ".tacho"});
   if (!target) return tg__cli_no_memory(c);

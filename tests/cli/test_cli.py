@@ -409,6 +409,13 @@ def test_export_and_convert_keep_every_event(tachograph, trace, tmp_path):
         assert tachograph("ask", copy, "events", "--json").stdout == original
 
 
+def test_convert_writes_no_other_format(tachograph, trace, tmp_path):
+    for name in ("copy.json", "copy.json.gz", "copy.html"):
+        run = tachograph("convert", trace, "-o", name)
+        assert run.returncode == 2 and f"next: tachograph export {trace} -o {name}" in run.stderr
+        assert not (tmp_path / name).exists()
+
+
 def test_export_tells_what_it_wrote(tachograph, trace, tmp_path):
     table = answer(tachograph("export", trace, "-o", "out.folded", "--json"))
     assert table["rows"] == [["out.folded", "folded", (tmp_path / "out.folded").stat().st_size]]
