@@ -112,7 +112,7 @@ try() { # python torch
   # pipefail: what pytest ends with, also where it finds no test or takes no option.
   local line failed=0
   line=$("${run[@]}" env TACHOGRAPH="$package/bin/tachograph" TACHOGRAPH_LIBRARY="$package/lib/libtachograph.so" \
-    "$environment/bin/python" -m pytest -q "${tests[@]}" 2>&1 | tee -a "$log" | tail -n 1) || failed=1
+    "$environment/bin/python" -m pytest -q "${tests[@]}" 2>&1 | tee -a "$log" | grep . | tail -n 1) || failed=1
   results+=("$1:$2: $line")
   [ -z "$once" ] || { rm -rf "$at$environment" && uv cache clean -q torch; }
   return $failed

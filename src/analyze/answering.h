@@ -1,4 +1,4 @@
-/* answering: the steps of an answer that ask.c and its neighbours share; private to the folder. */
+/* answering: the steps of an answer that answering.c and its neighbours share; private to the folder. */
 #ifndef TG_ANSWERING_H
 #define TG_ANSWERING_H
 
@@ -12,7 +12,14 @@ enum tg_err tg__sort_table(struct tg_table *t, const char *keys, struct tg_error
 enum tg_err tg__find_column(const struct tg_table *t, const char *what, const char *name, size_t len, size_t *column,
                             struct tg_error *e);
 
+/* ask.c: what rank=, track= and step= choose, into *a. For steps the columns that the question needs are loaded. */
 bool tg__ask_is_all(const char *value); /* an argument that chooses nothing */
+enum tg_err tg__ask_parse_rank(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e);
+enum tg_err tg__ask_parse_track(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e);
+enum tg_err tg__ask_parse_steps(const struct tg__columns *t, struct tg__ask *a, struct tg_error *e);
+/* Of one rank by its number, as what it lacks another may have; else "the trace". */
+enum { TG__RANK_LABEL_BYTES = 40 };
+const char *tg__rank_label(const struct tg__columns *t, uint32_t rank, char buf[TG__RANK_LABEL_BYTES]);
 
 /* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about; who: "the trace", or
  * what is asked. */

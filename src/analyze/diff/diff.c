@@ -387,7 +387,7 @@ static enum tg_err answer_by(const struct tg__diff_input *const inputs[TG__SIDES
   return err ? err : compare(inputs, ask, conditions, out, e);
 }
 
-/* where, sort, limit, as ask.c applies them to any answer. */
+/* where, sort, limit, as answering.c applies them to any answer. */
 static enum tg_err apply_diff_where_sort_limit(const struct tg__diff_ask *ask, struct tg_table *out,
                                                struct tg_error *e) {
   const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"),
