@@ -1,5 +1,4 @@
-/* answering: a call becomes a table: what it needs is loaded, the question answers, and where=, sort= and limit= follow.
- */
+/* answering: a call becomes a table: its needs, the question, then where=, sort= and limit=. */
 #include "analyze/answering.h"
 #include "analyze/compat/compat.h"
 
