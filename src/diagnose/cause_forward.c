@@ -66,6 +66,23 @@ static bool makes_input(const struct tg__sites *s, const struct tg__site_call *c
   return false;
 }
 
+/* The same part was taken before in this step, by the same numbers. */
+static bool is_taken_again(const struct tg__sites *s, size_t call, int64_t step_ns) {
+  const uint32_t *const names = s->f->t->slices.name, slice = s->calls[call].slice,
+                        of = tg__call_arg(s, slice, TG__K_INPUT_DIMS),
+                        by = tg__call_arg(s, slice, TG__K_CONCRETE_INPUTS);
+  const struct tg__str name = tg__slice_name(s->f->t, slice);
+  const bool has_numbers = by != TG_NONE && (tg__str_contains(name, "slice") || tg__str_contains(name, "narrow"));
+  for (size_t i = call; has_numbers && i-- > 0;) {
+    const uint32_t other = s->calls[i].slice;
+    if (s->f->t->slices.start_ns[other] < step_ns) return false;
+    if (names[other] == names[slice] && tg__call_arg(s, other, TG__K_CONCRETE_INPUTS) == by &&
+        tg__call_arg(s, other, TG__K_INPUT_DIMS) == of)
+      return true;
+  }
+  return false;
+}
+
 /* In most steps an input is made between a pass that is trained by and one that is not (in: sites of these): samples
  * for another model, or the next state of a game. */
 static bool has_own_input(const struct tg__sites *s, const uint32_t *order, const bool *in) {
@@ -77,9 +94,10 @@ static bool has_own_input(const struct tg__sites *s, const uint32_t *order, cons
     const struct tg__site_call *const c = &s->calls[i];
     if (!tg__is_forward(c) || (!in[c->site] && !trained[c->site])) continue;
     const size_t here = tg__steps_begun(&s->f->steps, s->f->t->slices.start_ns[c->slice]);
-    if (last != SIZE_MAX && here == step && in[c->site] != in[s->calls[last].site]) {
+    if (last != SIZE_MAX && here && here == step && in[c->site] != in[s->calls[last].site]) {
+      const int64_t step_ns = s->f->steps.steps[here - 1].host_start_ns;
       size_t k = last + 1;
-      while (k < i && !makes_input(s, &s->calls[k], c->slice)) k++;
+      while (k < i && (!makes_input(s, &s->calls[k], c->slice) || is_taken_again(s, k, step_ns))) k++;
       pairs++;
       own += k < i;
     }

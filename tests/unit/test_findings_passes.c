@@ -128,6 +128,31 @@ static void test_a_second_forward_of_another_input(void **state) {
   }
 }
 
+/* Both passes are given a part of the data: the same one, or the one behind it. */
+static void test_a_second_forward_of_a_part(void **state) {
+  for (int next = 0; next < 2; next++) {
+    struct scene s = begin_of(MANY);
+    for (int i = 0; i < MANY; i++) {
+      char values[64];
+      s.at = i * STEP;
+      int first = 0;
+      for (int k = 0; k < 2; k++) {
+        snprintf(values, sizeof values, "[\"\",\"0\",\"%d\",\"%d\",\"1\"]", 64 * (i + k * next),
+                 64 * (i + k * next + 1));
+        call(&s, "aten::slice", 2500 * k, 20, k ? "train.py(8): train" : "train.py(5): train");
+        inputs(&s, "[[5000,32],[],[],[],[]]", "[\"float\"]", values);
+        mini_slice(s.m, s.thread, "python_function", "nn.Module: Linear_0", s.at + (2500 * k + 30) * US, 2400 * US);
+        const int linear = call(&s, "aten::linear", 2500 * k + 40, 2300,
+                                k ? "net.py(3): forward;train.py(8): train" : "net.py(3): forward;train.py(5): train");
+        inputs(&s, "[[64,32]]", "[\"float\"]", NULL);
+        if (!k) first = linear;
+      }
+      node(&s, "AddmmBackward0", 5500, 4000, first);
+    }
+    assert_int_equal(count_of(&s, "repeated-forward"), !next);
+  }
+}
+
 static void test_a_second_forward(void **state) {
   struct scene s = passes("nn.Module: Linear_0", "[[64,32]]", 3050, false);
   struct tg_table *t = ask(&s);
@@ -194,6 +219,7 @@ int main(void) {
       cmocka_unit_test(test_what_is_kept_with_its_graph),
       cmocka_unit_test(test_a_second_forward),
       cmocka_unit_test(test_a_second_forward_of_another_input),
+      cmocka_unit_test(test_a_second_forward_of_a_part),
       cmocka_unit_test(test_proportion),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
