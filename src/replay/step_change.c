@@ -1,5 +1,6 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
 #include "replay/step_change.h"
+#include "replay/step_cores.h"
 #include "replay/step_loader.h"
 #include "replay/step_ranks.h"
 
@@ -17,6 +18,7 @@ struct changed {
   bool *is_gone;                         /* by node */
   bool *is_removed;                      /* by slice of the rank */
   int64_t *late_ns;                      /* by node */
+  int64_t moved_ns;                      /* what other threads do */
   int64_t *before_ns, *after_ns, *saved; /* by step */
 };
 
@@ -65,7 +67,7 @@ static size_t mark_works(const struct changed *c, const struct tg__replay_change
 
 static int64_t scaled_ns(int64_t ns, int64_t millionths) { return (int64_t)((__int128)ns * millionths / MILLION); }
 
-static void change_node(const struct changed *c, const struct tg__replay_change *change, uint32_t node) {
+static void change_node(struct changed *c, const struct tg__replay_change *change, uint32_t node) {
   const enum tg__replay_kind kind = (enum tg__replay_kind)c->g->nodes[node].kind;
   switch (change->kind) {
   case TG__CHANGE_SCALE:
@@ -73,7 +75,9 @@ static void change_node(const struct changed *c, const struct tg__replay_change 
       c->dur_ns[node] = scaled_ns(c->dur_ns[node], change->millionths);
     break;
   case TG__CHANGE_MOVE_OFF:
-    if (kind == TG__REPLAY_HOST) c->dur_ns[node] = 0;
+    if (kind != TG__REPLAY_HOST) break;
+    c->moved_ns += c->dur_ns[node];
+    c->dur_ns[node] = 0;
     break;
   case TG__CHANGE_ADD: /* the first node has the whole delay */
     break;
@@ -133,8 +137,20 @@ static void work_out_saved(const struct changed *c) {
   for (size_t i = 0; i < c->g->steps.count; i++) c->saved[i] = c->before_ns[i] - c->after_ns[i];
 }
 
+/* Of the threads of the program, what the change takes away; what others do instead of them stays. */
+static int64_t gone_ns(const struct changed *c) {
+  int64_t sum_ns = -c->moved_ns;
+  for (size_t i = 0; i < c->g->node_count; i++) {
+    const struct tg__replay_node *const n = &c->g->nodes[i];
+    if (n->kind == TG__REPLAY_HOST || n->kind == TG__REPLAY_GAP)
+      sum_ns += n->dur_ns - (c->is_gone[i] ? 0 : c->dur_ns[i]);
+  }
+  return sum_ns;
+}
+
 static bool run_changed(const struct changed *c, struct tg__replay_times *x) {
   if (!tg__replay_run_steps(c->g, &c->loader, c->dur_ns, c->is_gone, x, c->after_ns)) return false;
+  if (!c->loader.count) tg__replay_hold_to_cores(c->g, gone_ns(c), c->before_ns, c->after_ns);
   work_out_saved(c);
   return true;
 }
@@ -292,8 +308,8 @@ static void close_changed(struct changed_job *q) {
   tg__replay_job_close(&q->j);
 }
 
-/* One pass over all ranks; of each that has a model, what it saves. */
-static void run_job(struct changed_job *q) {
+/* One pass over all ranks; of each that has a model, what it saves. Without a change nothing is compared. */
+static void run_job(struct changed_job *q, bool is_changed) {
   q->x.late_ns = q->late_ns;
   tg__replay_job_run(&q->j, q->dur_ns, q->is_gone, &q->x);
   for (uint32_t r = 0; r < q->j.count; r++) {
@@ -301,13 +317,14 @@ static void run_job(struct changed_job *q) {
     if (!c->g->node_count) continue;
     const struct tg__replay_times own = tg__replay_job_times(&q->j, r, &q->x);
     tg__replay_step_times(c->g, &own, c->after_ns);
+    if (is_changed) tg__replay_hold_to_cores(c->g, gone_ns(c), c->before_ns, c->after_ns);
     work_out_saved(c);
   }
 }
 
 static void run_job_unchanged(struct changed_job *q) {
   for (size_t i = 0; i < q->j.all.node_count; i++) q->dur_ns[i] = q->j.all.nodes[i].dur_ns;
-  run_job(q);
+  run_job(q, false);
   for (uint32_t r = 0; r < q->j.count; r++)
     memcpy(q->ranks[r].before_ns, q->ranks[r].after_ns, q->ranks[r].g->steps.count * sizeof *q->ranks[r].before_ns);
 }
@@ -319,7 +336,7 @@ static bool save_job(struct changed_job *q, const struct tg__replay_change *chan
   for (uint32_t r = 0; ok && r < q->j.count; r++)
     ok = !q->ranks[r].g->node_count ||
          apply_all(&q->ranks[r], changes, only == TG_NONE || only == r ? count : 0, &out[r]);
-  if (ok) run_job(q);
+  if (ok) run_job(q, true);
   for (uint32_t r = 0; ok && r < q->j.count; r++) {
     struct changed *const c = &q->ranks[r];
     if (!c->g->node_count) continue;
@@ -327,7 +344,7 @@ static bool save_job(struct changed_job *q, const struct tg__replay_change *chan
     ok = tg__replay_draw(c->saved, c->g->steps.count, &out[r]) && see_changed(c, &own, &out[r], see, ctx);
     scale_unexplained(c);
   }
-  if (ok) run_job(q);
+  if (ok) run_job(q, true);
   for (uint32_t r = 0; ok && r < q->j.count; r++) ok = !q->ranks[r].g->node_count || widen(&q->ranks[r], &out[r]);
   return ok;
 }

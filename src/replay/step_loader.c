@@ -1,6 +1,7 @@
 /* step_loader: worker processes that make batches ahead of the loop, as lanes of the graph. */
 #include "replay/step_loader.h"
 #include "replay/step_batches.h"
+#include "replay/step_cores.h"
 #include "replay/step_proof.h"
 
 /* AHEAD_PER_WORKER: torch's prefetch_factor, if a program sets none. MOST_ROUNDS: of the recorded steps in a turn of
@@ -106,14 +107,8 @@ static void add_worker(struct tg__replay_graph *g, struct tg__replay_loader *l, 
  * workers makes steps shorter. */
 static int64_t least_of_steps(const struct tg__replay_graph *g, const struct tg__replay_loader *l) {
   const int64_t cores = tg__replay_condition(g, NULL, "cpu_cores");
-  int64_t sum_ns = 0;
-  if (!cores || !g->steps.count) return 0;
-  for (size_t i = 0; i < g->steps.count; i++) {
-    const struct tg__step_cost *const s = &g->steps.steps[i];
-    const int64_t own_ns = s->host_end_ns - s->host_start_ns;
-    if (s->thread_cpu_ns == TG_NULL_INT) return 0;
-    sum_ns += s->thread_cpu_ns < own_ns ? s->thread_cpu_ns : own_ns;
-  }
+  int64_t sum_ns = tg__replay_loop_cpu_ns(g);
+  if (!cores || !g->steps.count || sum_ns < 0) return 0;
   for (size_t i = 0; i < l->count; i++) sum_ns += l->fetches[i].has_worker ? g->batch_cpu_ns : 0;
   return sum_ns / cores / (int64_t)g->steps.count;
 }

@@ -206,6 +206,20 @@ def test_no_worker_adds_cores(tmp_path):
         assert row["saving_ns"] == saved, cores
 
 
+@pytest.mark.parametrize("cores, moved_us, halved_us", [(1, 0, 30), (2, 50, 30), (4, 60, 30)])
+def test_what_another_thread_does_needs_a_core_too(tmp_path, cores, moved_us, halved_us):
+    """A step of 100 us, all of it on a core: a call of 60 us that another thread makes saves nothing on one core, and
+    on two what makes both equally long. Half of the call is gone on any machine."""
+    events, _ = run([("host", "a", 0, 60, 0), ("host", "o", 0, 40, 0)], 0, spread=0)
+    for event in events:
+        if event["cat"] == "user_annotation":
+            event["args"]["Thread CPU us"] = event["dur"]
+    document = {"conditions": {"cpu_cores": cores}}
+    for change, saved_us in (({"move_off": 'name = "a"'}, moved_us), ({"scale": 'name = "a" 0.5'}, halved_us)):
+        row = ask(tmp_path, events, "what_if", document=document, **change)
+        assert row["saving_ns"] == saved_us * 1000, change
+
+
 def test_the_finding_of_a_loader_has_the_saving_of_two_workers(tmp_path):
     """Steps fetch for 180 us and compute for 40, all of it on one of two cores. Two workers would make that 90 us, as
     the rule has it; the two cores make it 110."""

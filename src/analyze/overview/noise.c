@@ -156,6 +156,7 @@ struct tg__noise tg__noise_of(const struct tg__columns *t, uint32_t rank, const 
   find_processes(&p, rank);
   find_use(&n, &own, &p, rank);
   find_workers(&n, &p, rank);
+  n.own_cores = p.count ? rank_cores(&p, rank) : NAN;
   if (isnan(n.foreign_cores)) {
     n.is_of_window = !isnan(condition(t, rank, "core_wait_pct"));
     n.foreign_cores = condition(t, rank, "others_pct") / 100;

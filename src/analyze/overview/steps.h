@@ -79,6 +79,7 @@ bool tg__is_replayed(const struct tg__columns *t, uint32_t device_slice);
 struct tg__noise {
   double core_wait_pct; /* of the steps' time, the part in which their thread was ready and had no core; NaN: unknown */
   double foreign_cores; /* what other processes used on average; NaN: unknown */
+  double own_cores;     /* what the process of the steps used with what it started; NaN: unknown */
   double worker_cores, busiest_worker; /* what the rank's other processes used, and the one with most; NaN: unknown */
   bool is_busy;                        /* times say as much of the machine as of the program */
   bool is_unclear;   /* the thread of the steps waits for a core, and which program had it is not known */
