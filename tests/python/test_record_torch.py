@@ -392,6 +392,15 @@ def test_a_killed_process_leaves_its_metadata(tmp_path):
     assert document["note"] == 7 and any(event.get("name") == "aten::add" for event in document["traceEvents"])
 
 
+def test_a_file_that_the_end_of_the_process_closed_first(tmp_path):
+    recording = NativeRecording(tmp_path / "x.tacho", OPS)
+    recording.start()
+    torch.ones(3) + 1
+    records = record.close()["records"]
+    assert records > 1 and recording.stop()["records"] == records
+    assert len(tg.open(str(tmp_path / "x.tacho")).ask("events")) > 1
+
+
 def test_sessions_leave_nothing(tmp_path):
     def session():
         with NativeRecording(tmp_path / "x.tacho", OPS | record.GC):

@@ -167,21 +167,30 @@ class NativeRecording:
                     _open_ones.remove(self)
                 self._names.end()
                 compiles.unwatch()
-                is_ours = os.getpid() == self._pid and _record.state()["open"]
-                if is_ours:
-                    self._wait_for_device()
-                    _record.pause()
-                if self._torch:
-                    self._torch.leave()
-                if is_ours:
-                    self._write_end()
-                self._write_source()
-                self.stats = dict(_record.close())
+                try:
+                    self.stats = self._end_file()
+                except RecordError:
+                    state = dict(_record.state())
+                    if state["open"]:
+                        raise
+                    self.stats = state  # the process ends, and closed the file meanwhile: it is whole
                 if self.features & _record.CUDA and not self._yielded:
                     _warn_of_device()
                 if self.features & _record.CUDA and self.features & _record.MEMORY and _record.device_memory():
                     warn(f"memory of devices is not recorded: {_record.device_memory()}")
             return self.stats
+
+    def _end_file(self) -> dict[str, Any]:
+        is_ours = os.getpid() == self._pid and _record.state()["open"]
+        if is_ours:
+            self._wait_for_device()
+            _record.pause()
+        if self._torch:
+            self._torch.leave()
+        if is_ours:
+            self._write_end()
+        self._write_source()
+        return dict(_record.close())
 
     def _wait_for_device(self) -> None:
         """What was launched in the recording belongs to it: a kernel that still runs would have no end."""
