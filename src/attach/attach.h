@@ -12,7 +12,7 @@
 
 /* ---- symbols of a file (elf_file.c) ----------------------------------------------------------- */
 
-enum { TG__ELF_SYMBOLS = 6 };
+enum { TG__ELF_SYMBOLS = 7 };
 struct tg__elf_file {
   uint64_t base;                    /* address of its first byte in its own count: the least p_vaddr - p_offset */
   uint64_t values[TG__ELF_SYMBOLS]; /* of the names asked for; 0 = it defines no such */
@@ -27,6 +27,7 @@ enum tg__target_symbol {
   TG__TARGET_RUN_STRING,
   TG__TARGET_IS_INITIALIZED,
   TG__TARGET_VERSION, /* Py_Version, from 3.11 on */
+  TG__TARGET_RUNTIME, /* _PyRuntime */
   TG__TARGET_MMAP,
   TG__TARGET_MUNMAP,
   TG__TARGET_SYMBOLS,
@@ -45,6 +46,7 @@ struct tg__target {
   struct tg__target_span loader; /* its code is in `interpreter`, too */
   bool has_torch;                /* it has loaded a library of torch */
   unsigned version;              /* of Python: major << 8 | minor; 0 = older than 3.11 */
+  uint64_t ending;               /* address of a pointer that Python sets when it begins to end; 0 = not known */
   uint64_t text, text_bytes;     /* where the Python text lies in it; 0 = nowhere */
   int64_t stopped_ns;            /* how long its thread stood still, at most */
 };

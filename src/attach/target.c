@@ -10,8 +10,8 @@
 enum { MAPS_MOST = 8 << 20, CODE_MOST = 1 << 20 };
 
 static const char *const symbols[TG__TARGET_SYMBOLS] = {
-    "Py_AddPendingCall", "PyRun_SimpleString", "Py_IsInitialized", "Py_Version", "mmap", "munmap"};
-enum { OF_PYTHON = 4 }; /* the first four; the others are libc's */
+    "Py_AddPendingCall", "PyRun_SimpleString", "Py_IsInitialized", "Py_Version", "_PyRuntime", "mmap", "munmap"};
+enum { OF_PYTHON = 5 }; /* the first five; the others are libc's */
 
 /* ---- /proc ----------------------------------------------------------------------------------- */
 
@@ -224,12 +224,24 @@ static void scan_mapping(struct scan *s, const struct mapping *m) {
   if (!t->trap && is_libc(m->path)) t->trap = find_trap(t, code);
 }
 
+static bool read_words(const struct tg__target *t, uint64_t address, uint64_t *words, size_t count) {
+  const struct iovec to = {words, count * sizeof *words}, from = {(void *)(uintptr_t)address, to.iov_len};
+  return address && process_vm_readv(t->pid, &to, 1, &from, 1, 0) == (ssize_t)to.iov_len;
+}
+
 static void read_version(struct tg__target *t) {
   uint64_t version = 0;
-  const struct iovec to = {&version, sizeof version},
-                     from = {(void *)(uintptr_t)t->address[TG__TARGET_VERSION], sizeof version};
-  if (t->address[TG__TARGET_VERSION] && process_vm_readv(t->pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof version)
-    t->version = (unsigned)(version >> 16 & 0xffff);
+  if (read_words(t, t->address[TG__TARGET_VERSION], &version, 1)) t->version = (unsigned)(version >> 16 & 0xffff);
+}
+
+/* From 3.13 on the runtime begins with a description of itself: "xdebugpy", version, free-threaded or not, the size of
+ * the runtime, and where in it stands the thread that ends it. */
+static void read_runtime(struct tg__target *t) {
+  enum { SIZE = 3, ENDING = 4, WORDS = 5 };
+  uint64_t words[WORDS];
+  const uint64_t runtime = t->address[TG__TARGET_RUNTIME];
+  if (read_words(t, runtime, words, WORDS) && memcmp(words, "xdebugpy", 8) == 0 && words[ENDING] < words[SIZE])
+    t->ending = runtime + words[ENDING];
 }
 
 static enum tg_err check_code(const struct scan *s, struct tg_error *e) {
@@ -275,5 +287,6 @@ enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e)
   err = check_code(&s, e);
   tg__free(maps);
   read_version(out);
+  read_runtime(out);
   return err;
 }
