@@ -64,6 +64,22 @@ static void test_wait_is_a_column(void **state) {
   tg__table_free(t);
 }
 
+/* Of 10 ms a step cannot wait 50: it was on a core for 4, so it waited 6 at most, and the rest was before it. */
+static void test_no_step_waits_longer_than_it_is(void **state) {
+  const int64_t cpu_us[] = {4000, 12000, 9000}, told_us[] = {50000, 11000, 10000}, wanted_us[] = {6000, 0, 10000};
+  for (size_t i = 0; i < 3; i++) {
+    struct scene s = begin();
+    mini_arg_int(s.m, "Thread CPU us", cpu_us[i]);
+    mini_arg_int(s.m, "Core wait us", told_us[i]);
+    s.at = 0;
+    call(&s, "aten::conv2d", 0, 9000, NULL);
+    struct tg_table *t = mini_ask(mini_finish(s.m), "steps", NULL);
+    mini_free(s.m);
+    assert_int_equal(mini_int(t, 2, "core_wait_ns"), wanted_us[i] * US);
+    tg__table_free(t);
+  }
+}
+
 static struct scene many_steps(int64_t cpu_us, int64_t core_wait_us) {
   struct scene s = {.m = mini_new()};
   mini_rank(s.m, 0);
@@ -382,6 +398,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_long_steps),
       cmocka_unit_test(test_wait_is_a_column),
+      cmocka_unit_test(test_no_step_waits_longer_than_it_is),
       cmocka_unit_test(test_waiting_for_the_loader),
       cmocka_unit_test(test_waiting_for_workers),
       cmocka_unit_test(test_python_without_waits_for_a_core),

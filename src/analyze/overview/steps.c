@@ -148,10 +148,16 @@ static int64_t step_arg(const struct tg__columns *t, uint32_t slice, uint32_t ke
   return n < 0 || n > INT64_MAX / unit_ns ? TG_NULL_INT : n * unit_ns;
 }
 
+/* A recorder reads these where one step ends and where the next one begins. What is longer than the step was waited for
+ * between the two: of that the step has at most what it was not on a core. */
 static void read_costs(const struct tg__columns *t, uint32_t slice, struct tg__step_cost *out) {
+  const int64_t total_ns = out->end_ns - out->start_ns;
   out->thread_cpu_ns = step_arg(t, slice, TG__K_THREAD_CPU_US, 1000);
   out->core_wait_ns = step_arg(t, slice, TG__K_CORE_WAIT_US, 1000);
   out->preemptions = step_arg(t, slice, TG__K_PREEMPTIONS, 1);
+  if (out->core_wait_ns == TG_NULL_INT || out->core_wait_ns <= total_ns) return;
+  const int64_t cpu_ns = out->thread_cpu_ns == TG_NULL_INT ? 0 : out->thread_cpu_ns;
+  out->core_wait_ns = cpu_ns < total_ns ? total_ns - cpu_ns : 0;
 }
 
 static bool find_steps(struct work *w, enum tg__step_source wanted, struct tg__breakdown *out) {
