@@ -185,8 +185,10 @@ static struct tg__next next_without_operators(const struct tg__report *r, struct
                                               const struct tg__show_options *o) {
   if (r->parts[TG__REPORT_KERNELS])
     return (struct tg__next){TG__Q_kernels, "--limit 20", "more device work, with calls and times"};
-  if (tg__strings_find(r->trace->strings, "memory_snapshot", 15) == TG_NONE)
-    return (struct tg__next){TG__Q_overview, "", "what the trace holds"};
+  const bool is_snapshot = tg__strings_find(r->trace->strings, "memory_snapshot", 15) != TG_NONE;
+  if (!is_snapshot && answers(t, o, TG__Q_memory_timeline))
+    return (struct tg__next){TG__Q_memory_timeline, "--limit 20", "bytes alive over time, by category"};
+  if (!is_snapshot) return (struct tg__next){TG__Q_overview, "", "what the trace holds"};
   if (answers(t, o, TG__Q_memory_stacks)) /* else a snapshot of an allocator that did nothing */
     return (struct tg__next){TG__Q_memory_stacks, "--limit 20", "who took the memory, at the peak and at the end"};
   return (struct tg__next){TG__Q_segments, "--limit 20", "what the allocator holds"};

@@ -25,6 +25,11 @@ LEAST_NS = 50  # two readings of the clock, two calls and a store: on a busy mac
 MARGIN = 1.25  # programs lie so far outside of the two at most: docs/overhead.md
 
 
+def _two_digits(x: float) -> str:
+    """Two digits that matter, without an exponent above 10."""
+    return f"{x:.0f}" if x >= 10 else f"{x:.2g}"
+
+
 class Price(NamedTuple):
     """What recording costs by its records: how many, and the least and the most that one takes."""
 
@@ -39,11 +44,11 @@ class Price(NamedTuple):
     def words(self, cpu_ns: float, is_bare: bool, of_what: str) -> str:
         """cpu_ns: what the recorded work takes, or with is_bare the same without recording."""
         low, high = (pct if is_bare else min(pct, 100.0) for pct in self.added_pct(cpu_ns))
-        share = f"about {math.sqrt(low * high):.2g} %"
+        share = f"about {_two_digits(math.sqrt(low * high))} %"
         said = f"recording adds {share} to {of_what}" if is_bare else f"recording is {share} of {of_what}"
         return (
-            f"{said} ({low:.2g} to {high:.2g} %: {self.records:,.0f} records of {self.least_ns / 1e3:.2g} to "
-            f"{self.most_ns / 1e3:.2g} us)"
+            f"{said} ({_two_digits(low)} to {_two_digits(high)} %: {self.records:,.0f} records of "
+            f"{_two_digits(self.least_ns / 1e3)} to {_two_digits(self.most_ns / 1e3)} us)"
         )
 
 

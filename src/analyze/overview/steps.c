@@ -148,8 +148,8 @@ static int64_t step_arg(const struct tg__columns *t, uint32_t slice, uint32_t ke
   return n < 0 || n > INT64_MAX / unit_ns ? TG_NULL_INT : n * unit_ns;
 }
 
-/* A recorder reads these where one step ends and where the next one begins. What is longer than the step was waited for
- * between the two: of that the step has at most what it was not on a core. */
+/* A recorder reads these where one step ends and where the next one begins. A wait that is longer than the step was
+ * between the two: the step has at most the time of it that it was not on a core. */
 static void read_costs(const struct tg__columns *t, uint32_t slice, struct tg__step_cost *out) {
   const int64_t total_ns = out->end_ns - out->start_ns;
   out->thread_cpu_ns = step_arg(t, slice, TG__K_THREAD_CPU_US, 1000);
