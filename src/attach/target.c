@@ -247,8 +247,13 @@ static void read_runtime(struct tg__target *t) {
 static enum tg_err check_code(const struct scan *s, struct tg_error *e) {
   const struct tg__target *const t = s->target;
   if (!t->address[TG__TARGET_ADD_PENDING_CALL] || !t->address[TG__TARGET_RUN_STRING] ||
-      !t->address[TG__TARGET_IS_INITIALIZED])
-    return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) is no Python, or one without symbols", t->pid, t->name);
+      !t->address[TG__TARGET_IS_INITIALIZED]) {
+    char program[64]; /* its first word that is no option names a script only of a Python */
+    name_of(t->pid, program, sizeof program);
+    return tg__fail(e, TG_UNSUPPORTED, -1,
+                    "process %d (%s) is no Python, or one without symbols; pgrep -af python lists the others", t->pid,
+                    program);
+  }
   if (!t->address[TG__TARGET_MMAP] || !t->address[TG__TARGET_MUNMAP] || !t->trap)
     return tg__fail(e, TG_UNSUPPORTED, -1, "process %d (%s) has a libc without the symbols mmap and munmap", t->pid,
                     t->name);

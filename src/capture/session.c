@@ -278,7 +278,9 @@ enum tg_err tg_record_meta(const char *name, const char *json, struct tg_error *
   }
   if (!both ||
       !tg__dictionary_write(TG_RAW_EVERY_THREAD, TG_RAW_D_META, atomic_fetch_add(&s->metas, 1) + 1, 0, both, len)) {
-    err = tg__fail(error, TG_IO, -1, "%s: there was no room for the member \"%.60s\"", s->path, name);
+    err = tg__fail(error, TG_IO, -1,
+                   "%s: there was no room for the member \"%.60s\": the disk, or the limit of bytes, is full", s->path,
+                   name);
   }
   tg__capture_pages_drop(both, len + 1);
   end_turn();

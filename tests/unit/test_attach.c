@@ -46,6 +46,17 @@ static void refused(int pid, const char *said) {
   if (!strstr(e.text, said)) fail_msg("'%s' does not say '%s'", e.text, said);
 }
 
+static void wait_for_program(int pid, const char *name) {
+  char path[64], comm[64] = "";
+  snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  for (int i = 0; i < 1000 && strncmp(comm, name, strlen(name)) != 0; i++) {
+    FILE *const f = fopen(path, "r");
+    if (!f || !fgets(comm, sizeof comm, f)) comm[0] = 0;
+    if (f) fclose(f);
+    usleep(10000);
+  }
+}
+
 static void test_processes_that_are_refused(void **state) {
   char said[64];
   const pid_t child = fork();
@@ -53,6 +64,12 @@ static void test_processes_that_are_refused(void **state) {
     for (;;) pause();
   }
   refused(child, "is no Python, or one without symbols");
+  const pid_t program = fork();
+  if (program == 0) execl("/bin/sleep", "sleep", "777", (char *)NULL), _exit(1);
+  usleep(300000);                           /* until it is that program */
+  refused(program, "(sleep) is no Python"); /* and not 777, its first word */
+  kill(program, SIGKILL);
+  waitpid(program, NULL, 0);
   kill(child, SIGSTOP);
   int status;
   waitpid(child, &status, WUNTRACED);
