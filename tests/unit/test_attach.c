@@ -66,7 +66,7 @@ static void test_processes_that_are_refused(void **state) {
   refused(child, "is no Python, or one without symbols");
   const pid_t program = fork();
   if (program == 0) execl("/bin/sleep", "sleep", "777", (char *)NULL), _exit(1);
-  usleep(300000);                           /* until it is that program */
+  wait_for_program(program, "sleep");
   refused(program, "(sleep) is no Python"); /* and not 777, its first word */
   kill(program, SIGKILL);
   waitpid(program, NULL, 0);
