@@ -178,6 +178,42 @@ static void test_one_long_call_of_a_site(void **state) {
   tg__table_free(t);
 }
 
+static void take_memory(struct scene *s, int64_t us, int64_t bytes, int addr) {
+  mini_mark(s->m, s->thread, "cpu_instant_event", "[memory]", 'i', s->at + us * US);
+  mini_arg_int(s->m, "Device Type", 0);
+  mini_arg_int(s->m, "Device Id", -1);
+  mini_arg_int(s->m, "Bytes", bytes);
+  mini_arg_int(s->m, "Addr", addr);
+}
+
+/* In each of six steps line 5 clones a tensor and line 6 makes another one. One of the two is kept, and the other freed
+ * at the end of the step. */
+static struct scene copies_and_others(bool keeps_copy) {
+  struct scene s = begin_of(6);
+  for (int i = 0; i < 6; i++) {
+    s.at = i * STEP;
+    call(&s, "aten::clone", 0, 700, "train.py(5): keep;train.py(30): train");
+    inputs(&s, "[[64, 64], []]", "[\"float\", \"\"]", NULL);
+    call(&s, "aten::empty_strided", 100, 50, NULL);
+    take_memory(&s, 120, 16384, 2 * i + 1);
+    call(&s, "aten::mul", 1000, 100, "train.py(6): keep;train.py(30): train");
+    call(&s, "aten::empty_strided", 1010, 50, NULL);
+    take_memory(&s, 1020, 16384, 2 * i + 2);
+    take_memory(&s, 9000, -16384, 2 * i + (keeps_copy ? 2 : 1));
+  }
+  return s;
+}
+
+static void test_copies_that_are_kept(void **state) {
+  for (int keeps_copy = 0; keeps_copy < 2; keeps_copy++) {
+    struct scene s = copies_and_others(keeps_copy);
+    struct tg_table *const t = ask(&s);
+    assert_int_equal(mini_int(t, mini_row(t, "cause", "memory-leak"), "line"), keeps_copy ? 5 : 6);
+    assert_int_equal(count(t, "redundant-copy"), !keeps_copy);
+    tg__table_free(t);
+  }
+}
+
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 static struct scene chain(const char *third) {
@@ -504,6 +540,7 @@ int main(void) {
       cmocka_unit_test(test_data_of_the_bytes_of_the_weight),
       cmocka_unit_test(test_clones),
       cmocka_unit_test(test_one_long_call_of_a_site),
+      cmocka_unit_test(test_copies_that_are_kept),
       cmocka_unit_test(test_chain),
       cmocka_unit_test(test_graph),
       cmocka_unit_test(test_compiling),
