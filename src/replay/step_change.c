@@ -1,6 +1,7 @@
 /* step_change: the graph run with a change in it, and how much shorter the steps are. */
 #include "replay/step_change.h"
 #include "replay/step_cores.h"
+#include "replay/step_handover.h"
 #include "replay/step_loader.h"
 #include "replay/step_ranks.h"
 
@@ -188,6 +189,26 @@ static bool widen(const struct changed *c, struct tg__saving *out) {
   return true;
 }
 
+/* Threads that the loop waits for, and of which nothing says more, may go at their own pace: such a wait then ends when
+ * it ended, and not before. */
+static bool widen_by_pace(const struct changed *c, struct tg__replay_times *x, struct tg__saving *out) {
+  const struct tg__replay_graph *const g = c->g;
+  int64_t *const held_ns = tg__alloc((g->node_count + 1) * sizeof *held_ns);
+  bool ok = held_ns != NULL, any = false;
+  for (uint32_t i = 0; ok && i < g->node_count; i++) {
+    held_ns[i] = g->start_ns;
+    if (c->is_gone[i] || c->dur_ns[i] != g->nodes[i].dur_ns || !tg__replay_is_unbound_wait(g, i)) continue;
+    held_ns[i] = g->nodes[i].start_ns + g->nodes[i].dur_ns;
+    c->dur_ns[i] = 0;
+    any = true;
+  }
+  x->held_ns = held_ns;
+  if (any) ok = ok && run_changed(c, x) && widen(c, out);
+  x->held_ns = NULL;
+  tg__free(held_ns);
+  return ok;
+}
+
 static bool work_out_saving(struct changed *c, const struct tg__replay_change *changes, size_t count,
                             struct tg__saving *out, tg__see_changed_fn *see, void *ctx) {
   const struct tg__replay_graph *const g = c->g;
@@ -197,6 +218,7 @@ static bool work_out_saving(struct changed *c, const struct tg__replay_change *c
   bool ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out) && see_changed(c, &x, out, see, ctx);
   scale_unexplained(c);
   ok = ok && run_changed(c, &x) && widen(c, out);
+  if (ok && !c->loader.count) ok = widen_by_pace(c, &x, out);
   tg__replay_times_close(&x);
   return ok;
 }

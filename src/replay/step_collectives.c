@@ -137,7 +137,7 @@ static bool look_is_before(uint32_t a, uint32_t b, const void *ctx) {
   return looks[a].end_ns != looks[b].end_ns ? looks[a].end_ns < looks[b].end_ns : a < b;
 }
 
-static void gather_looks(struct tg__replay_graph *g, uint32_t main) {
+void tg__replay_gather_looks(struct tg__replay_graph *g, uint32_t main) {
   const struct tg__columns *const t = g->t;
   size_t cap = 0;
   TG__EACH (k, tg__tracks_of(&t->ranks[g->rank])) {
@@ -151,9 +151,9 @@ static void gather_looks(struct tg__replay_graph *g, uint32_t main) {
         g->failed = true;
         return;
       }
-      g->looks[g->look_count++] =
-          (struct tg__replay_look){t->slices.start_ns[i], tg__slice_end(t, i),
-                                   tg__str_eq(doing, TG_STR("lock")) || tg__str_eq(doing, TG_STR("wait"))};
+      g->looks[g->look_count++] = (struct tg__replay_look){
+          t->slices.start_ns[i], tg__slice_end(t, i),
+          tg__str_eq(doing, TG_STR("lock")) || tg__str_eq(doing, TG_STR("wait")), tg__str_eq(doing, TG_STR("gil"))};
     }
   }
   if (g->look_count && !tg__sort_items((void **)&g->looks, g->look_count, sizeof *g->looks, look_is_before, g->looks))
@@ -182,7 +182,7 @@ static bool end_is_before(uint32_t a, uint32_t b, const void *ctx) {
   return x->end_ns != y->end_ns ? x->end_ns < y->end_ns : a < b;
 }
 
-void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main, const uint32_t *into) {
+void tg__replay_find_ends(struct tg__replay_graph *g, const uint32_t *into) {
   const uint32_t first_track = g->t->ranks[g->rank].first_track;
   size_t first = 0;
   TG__PARTITION(first, g->work_count, i, g->works[i].lane < g->device_lanes);
@@ -198,7 +198,6 @@ void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main, const uint3
         (struct tg__replay_ended){(uint32_t)i, track == TG_NONE ? TG_NONE : into[track - first_track]};
   }
   g->failed |= !tg__sort_items((void **)&g->ended, g->ended_count, sizeof *g->ended, end_is_before, g);
-  gather_looks(g, main);
 }
 
 /* ---- places where a thread waits ------------------------------------------------------------------ */

@@ -10,7 +10,8 @@
 
 struct tg__replay_look { /* at the thread of the steps, for the time since the look before */
   int64_t start_ns, end_ns;
-  bool waits; /* for another thread */
+  bool waits;     /* for another thread */
+  bool needs_gil; /* waits for Python's global lock */
 };
 struct tg__replay_ended {
   uint32_t work, root; /* root: first track of the chain that asked for it, counted from the rank's; TG_NONE */
@@ -31,8 +32,10 @@ struct tg__replay_awaiting { /* of a thread that is walked */
 
 /* Adds works and lanes; before the works are sorted. Out of memory sets g->failed. */
 void tg__replay_gather_collectives(struct tg__replay_graph *g);
-/* Fills g->ended and g->looks; main: a track of the process with the steps; into: by track of the rank, its chain. */
-void tg__replay_find_ends(struct tg__replay_graph *g, uint32_t main, const uint32_t *into);
+/* Fills g->looks; main: a track of the process with the steps. */
+void tg__replay_gather_looks(struct tg__replay_graph *g, uint32_t main);
+/* Fills g->ended; into: by track of the rank, its chain. */
+void tg__replay_find_ends(struct tg__replay_graph *g, const uint32_t *into);
 /* Behind which calls a thread waits for its collectives: the calls' names get TG__REPLAY_NAME_AWAITS. slices: of the
  * chain, by time. */
 void tg__replay_find_places(struct tg__replay_graph *g, const uint32_t *slices, size_t count, uint32_t root,

@@ -1,5 +1,6 @@
 /* step_handover: which place of which thread ends the waits of another one. */
 #include "replay/step_handover.h"
+#include "replay/step_collectives.h"
 
 /* MOST_TRIED: waits times places of a pair of threads; beyond it nothing is known. ONE_OF: so many may differ. */
 enum { ONE_OF = 10, LEAST_WAITS = TG__REPLAY_LEAST_STEPS };
@@ -271,4 +272,29 @@ void tg__replay_add_handover_edges(struct tg__replay_graph *g) {
     tg__replay_add_edge(g, (struct tg__replay_edge){0, low - 1, h->node, false});
     g->lanes[lane].is_tied = g->lanes[g->nodes[h->node].lane].is_tied = true;
   }
+}
+
+/* ---- waits that nothing proves ---------------------------------------------------------------------- */
+
+static int64_t seen_waiting_ns(const struct tg__replay_graph *g, int64_t start_ns, int64_t end_ns) {
+  int64_t sum_ns = 0;
+  size_t low = 0;
+  TG__PARTITION(low, g->look_count, i, g->looks[i].end_ns <= start_ns);
+  for (; low < g->look_count && g->looks[low].start_ns < end_ns; low++) {
+    const struct tg__replay_look *const l = &g->looks[low];
+    const int64_t from_ns = l->start_ns > start_ns ? l->start_ns : start_ns;
+    if (l->waits || l->needs_gil) sum_ns += (l->end_ns < end_ns ? l->end_ns : end_ns) - from_ns;
+  }
+  return sum_ns;
+}
+
+bool tg__replay_is_unbound_wait(const struct tg__replay_graph *g, uint32_t node) {
+  const struct tg__replay_node *const n = &g->nodes[node];
+  const bool is_call = n->slice != TG_NONE && tg__replay_is_call(g->t, n->slice);
+  if (n->lane != g->main_lane || n->dur_ns <= TG__REPLAY_LONG_GAP_NS || is_call) return false;
+  if (n->kind != TG__REPLAY_HOST && n->kind != TG__REPLAY_GAP) return false;
+  for (uint32_t up = n->slice; up != TG_NONE; up = g->t->slices.parent[up])
+    if (tg__replay_handover_of(g, up)) return false;
+  if (n->slice != TG_NONE && g->names[g->t->slices.name[n->slice]] & TG__REPLAY_NAME_IDLE) return true;
+  return 2 * seen_waiting_ns(g, n->start_ns, n->start_ns + n->dur_ns) > n->dur_ns;
 }

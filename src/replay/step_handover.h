@@ -25,5 +25,8 @@ void tg__replay_free_places(struct tg__replay_graph *g);
 /* Of this slice; NULL. */
 struct tg__replay_handover *tg__replay_handover_of(const struct tg__replay_graph *g, uint32_t slice);
 void tg__replay_add_handover_edges(struct tg__replay_graph *g);
+/* Does the thread of the steps wait here for another one of which it is not known when it lets go? A marked wait, or a
+ * gap over half of which it is seen waiting for a lock. */
+bool tg__replay_is_unbound_wait(const struct tg__replay_graph *g, uint32_t node);
 
 #endif

@@ -342,7 +342,8 @@ void tg__replay_add_threads(struct tg__replay_graph *g) {
   const uint32_t main = g->failed ? 0 : into[main_track(g)];
   if (!g->failed) gather_samples(g, main, &sampled);
   if (!g->failed) tg__replay_find_batches(g, r->first_track + main);
-  if (!g->failed) tg__replay_find_ends(g, r->first_track + main, into);
+  if (!g->failed) tg__replay_gather_looks(g, r->first_track + main);
+  if (!g->failed) tg__replay_find_ends(g, into);
   if (!g->failed) find_handovers(g, into, main, buffer);
   for (uint32_t k = 0; !g->failed && k < r->track_count; k++) {
     if (into[k] != k || g->lane_of[k] != TG_NONE) continue; /* its collectives are works */

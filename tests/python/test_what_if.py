@@ -220,6 +220,26 @@ def test_what_another_thread_does_needs_a_core_too(tmp_path, cores, moved_us, ha
         assert row["saving_ns"] == saved_us * 1000, change
 
 
+@pytest.mark.parametrize("doing", ["poll", "lock", "gil", "running"])
+def test_a_wait_that_nothing_explains_goes_into_the_range(tmp_path, doing):
+    """The loop computes for 600 us, waits for the answer of a pool for 400, or a gap of 400 us shows no more than what
+    it is seen doing, and works for 10. With 300 us less to compute a step saves 300 if the wait is as long; or nothing,
+    if the others go at their own pace."""
+    events = []
+    for step in range(8):
+        at, base = 1010 * step, {"ph": "X", "pid": 1, "tid": 1, "cat": "cpu_op"}
+        events.append({**base, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": at, "dur": 1010})
+        events.append({**base, "name": "a", "ts": at, "dur": 600})
+        events.append({**base, "name": "o", "ts": at + 1000, "dur": 10})
+        events.append({**base, "tid": 99, "cat": "python_sample", "name": doing, "ts": at + 601, "dur": 398})
+        if doing == "poll":
+            wait = {"cat": "user_annotation", "name": "concurrent.futures.Future.result", "ts": at + 600, "dur": 400}
+            events.append({**base, **wait})
+    row = ask(tmp_path, events, "what_if", scale='name = "a" 0.5')
+    assert row["saving_ns"] == row["high_ns"] == 300_000
+    assert row["low_ns"] == (300_000 if doing == "running" else pytest.approx(0, abs=2000))
+
+
 def test_the_finding_of_a_loader_has_the_saving_of_two_workers(tmp_path):
     """Steps fetch for 180 us and compute for 40, all of it on one of two cores. Two workers would make that 90 us, as
     the rule has it; the two cores make it 110."""
