@@ -2,10 +2,9 @@
 #include "replay/step_cores.h"
 #include "replay/step_batches.h"
 
-#include <math.h>
-
 /* Samples of what a process uses come ten a second: over so many of them a mean is one of the steps. */
 static const int64_t least_sampled_ns = 1000000000;
+static const double most_cores = 4096;
 
 int64_t tg__replay_loop_cpu_ns(const struct tg__replay_graph *g) {
   int64_t sum_ns = 0;
@@ -38,7 +37,8 @@ int64_t tg__replay_cpu_ns(const struct tg__replay_graph *g) {
   const bool is_sampled = window_ns >= least_sampled_ns && tg__replay_condition(g, NULL, "threads") == 1;
   if (!is_sampled || !has_tied_thread(g)) return known_ns;
   const double own_cores = tg__noise_of(g->t, g->rank, &g->steps).own_cores;
-  const int64_t used_ns = own_cores > 0 && own_cores < INT16_MAX ? (int64_t)(own_cores * (double)window_ns) : 0;
+  const bool is_likely = own_cores > 0 && own_cores < most_cores && window_ns < INT64_MAX / (int64_t)most_cores;
+  const int64_t used_ns = is_likely ? (int64_t)(own_cores * (double)window_ns) : 0;
   return used_ns > known_ns ? used_ns : known_ns;
 }
 

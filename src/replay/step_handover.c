@@ -2,9 +2,9 @@
 #include "replay/step_handover.h"
 #include "replay/step_collectives.h"
 
-/* MOST_TRIED: waits times places of a pair of threads; beyond it nothing is known. ONE_OF: so many may differ. */
+/* ONE_OF: so many may differ. most_tried: comparisons, half a second of them; beyond it nothing more is known. */
 enum { ONE_OF = 10, LEAST_WAITS = TG__REPLAY_LEAST_STEPS };
-static const uint64_t most_tried = 100000000;
+static const uint64_t most_tried = 200000000;
 
 struct stop { /* between two calls */
   int64_t start_ns, end_ns;
@@ -25,17 +25,20 @@ struct thread {
 struct tg__replay_places {
   struct thread *threads;
   size_t count, cap;
+  uint64_t tried;
 };
 struct tried {   /* a place of the other thread, against the waits of one place */
   uint32_t seen; /* times so far */
-  int64_t last_ns, last_end_ns, lead,
-      far_ns; /* lead: so many times more than the waiting thread came to its own place */
+  int64_t last_ns, last_end_ns;
+  int64_t lead; /* so many times more than the waiting thread came to its own place */
   size_t differs;
+  double far_ns; /* from there to the ends of the waits, in all */
 };
 struct found {
   size_t thread;
   uint32_t place;
-  int64_t lead, far_ns;
+  int64_t lead;
+  double far_ns;
 };
 
 /* ---- gathering --------------------------------------------------------------------------------- */
@@ -137,7 +140,7 @@ static void try_wait(const struct tg__columns *t, struct tried *tried, size_t pl
     const int64_t lead = (int64_t)x->seen - 1 - (int64_t)w->index;
     if (is_first) x->lead = lead;
     x->differs += !x->seen || lead != x->lead || x->last_end_ns < start_ns;
-    if (x->seen) x->far_ns += (end_ns - x->last_ns) / 1000;
+    if (x->seen) x->far_ns += (double)(end_ns - x->last_ns);
   }
 }
 
@@ -196,13 +199,17 @@ static void bind_waits(struct tg__replay_graph *g, struct thread *k, uint32_t pl
   }
 }
 
-static void try_place(struct tg__replay_graph *g, size_t thread, uint32_t place) {
+/* waits: of this place. */
+static void try_place(struct tg__replay_graph *g, size_t thread, uint32_t place, uint32_t waits) {
   struct tg__replay_places *const p = g->places;
   struct thread *const k = &p->threads[thread];
   struct found best = {0}, other;
   size_t found = 0;
   for (size_t i = 0; i < p->count && !g->failed; i++) {
-    if (i == thread || (uint64_t)k->wait_count * p->threads[i].places.count > most_tried) continue;
+    const struct thread *const o = &p->threads[i];
+    if (i == thread) continue;
+    p->tried += k->wait_count + o->count + ((uint64_t)waits + 1) * o->places.count;
+    if (p->tried > most_tried) return;
     if (!find_place(g, k, place, &p->threads[i], &other)) continue;
     best = other;
     best.thread = i;
@@ -218,7 +225,7 @@ static void try_thread(struct tg__replay_graph *g, size_t thread) {
   for (size_t i = 0; waits && i < k->wait_count; i++)
     if (k->waits[i].place != TG_NONE) waits[k->waits[i].place] += is_long(g->t, &k->waits[i]);
   for (uint32_t place = 0; waits && place < k->places.count && !g->failed; place++)
-    if (waits[place] >= LEAST_WAITS) try_place(g, thread, place);
+    if (waits[place] >= LEAST_WAITS) try_place(g, thread, place, waits[place]);
   tg__free(waits);
 }
 
