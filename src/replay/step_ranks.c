@@ -1,5 +1,6 @@
 /* step_ranks: where the graphs of several ranks meet, and one pass over all of them. */
 #include "replay/step_ranks.h"
+#include "analyze/ranks/comm_names.h"
 #include "analyze/ranks/rank_set.h"
 
 #include <stdio.h>
@@ -9,6 +10,7 @@ struct meeting {       /* of one rank in one collective */
   int64_t in_ns,
       out_ns;       /* from its clock to the common one when it comes; from the last one's coming to the transfer */
   int64_t began_ns; /* on its own clock: the transfer */
+  bool waits;       /* for the others */
 };
 struct meetings {
   struct tg__replay_job *j;
@@ -48,6 +50,13 @@ static bool list_ranks(struct meetings *m) {
   return true;
 }
 
+/* A host library sends what it has to whom it is for, and goes on: the root of a broadcast does not wait. */
+static bool waits_for_others(const struct meetings *m, const struct tg__match *match, const struct tg__part *part) {
+  const bool on_device = m->ranks.s->ranks[part->rank].collectives[part->index].on_device;
+  if (on_device || tg__comm_ends_together(tg__strings_get(m->ranks.s->strings, match->kind))) return true;
+  return part->end_ns >= match->last_ns;
+}
+
 /* The parts of one collective. false: one of them is not in a model. */
 static bool gather_parts(struct meetings *m, const struct tg__match *match) {
   int64_t least_ns = INT64_MAX;
@@ -61,8 +70,10 @@ static bool gather_parts(struct meetings *m, const struct tg__match *match) {
       m->j->all.failed = true;
       return false;
     }
-    m->items[m->count++] = (struct meeting){
-        .rank = rank, .node = m->j->graphs[rank].works[work].node + 1, .in_ns = part->start_ns - c->start_ns};
+    m->items[m->count++] = (struct meeting){.rank = rank,
+                                            .node = m->j->graphs[rank].works[work].node + 1,
+                                            .in_ns = part->start_ns - c->start_ns,
+                                            .waits = waits_for_others(m, match, part)};
     if (c->end_ns - c->start_ns < least_ns) least_ns = c->end_ns - c->start_ns;
   }
   for (size_t i = m->count - match->count; i < m->count; i++) {
@@ -117,6 +128,7 @@ static void gather(struct meetings *m) {
 static void shorten_works(const struct meetings *m) {
   for (size_t i = 0; i < m->count; i++) {
     struct tg__replay_node *const n = &m->j->graphs[m->items[i].rank].nodes[m->items[i].node];
+    if (!m->items[i].waits) continue;
     n->dur_ns -= m->items[i].began_ns - n->start_ns;
     n->start_ns = m->items[i].began_ns;
   }
@@ -160,7 +172,7 @@ static void add_meeting(const struct meetings *m, size_t first, size_t past) {
     const struct meeting *const x = &m->items[i];
     const uint32_t transfer = (uint32_t)m->j->first[x->rank] + x->node;
     tg__replay_add_edge(all, (struct tg__replay_edge){x->in_ns, transfer - 1, node, false});
-    tg__replay_add_edge(all, (struct tg__replay_edge){x->out_ns, node, transfer, false});
+    if (x->waits) tg__replay_add_edge(all, (struct tg__replay_edge){x->out_ns, node, transfer, false});
   }
 }
 

@@ -182,6 +182,44 @@ def test_buckets_that_a_host_library_sends_beside_the_pass(tmp_path, seed):
             )
 
 
+def simulate_broadcast(computes):
+    """computes: by rank, then step: the times before a broadcast of rank 0 and before an all_reduce. Rank 0 sends and
+    goes on; the others wait for it. → by rank: events, lengths of the steps."""
+    now, events, took = [0] * len(computes), [[] for _ in computes], [[] for _ in computes]
+    for k in range(len(computes[0])):
+        asked = [now[r] + of[k][0] for r, of in enumerate(computes)]
+        sent = [max(asked[0], asked[r]) + LAG_US + TRANSFER_US for r in range(len(computes))]
+        asked_all = [sent[r] + BACK_US + of[k][1] for r, of in enumerate(computes)]
+        done = max(asked_all) + LAG_US + TRANSFER_US
+        for r, out in enumerate(events):
+            put(out, 1, f"ProfilerStep#{k}", now[r], done + BACK_US + TAIL_US, "user_annotation")
+            put(out, 1, "aten::mm", now[r], asked[r])
+            put(out, 1, "c10d::broadcast_", asked[r], asked[r] + CALL_US)
+            put(out, 30, "gloo:broadcast", asked[r] + LAG_US, sent[r], "user_annotation")
+            put(out, 1, "aten::bmm", sent[r] + BACK_US, asked_all[r])
+            put(out, 1, "c10d::allreduce_", asked_all[r], asked_all[r] + CALL_US)
+            put(out, 30, "gloo:all_reduce", asked_all[r] + LAG_US, done, "user_annotation")
+            put(out, 1, "aten::add_", done + BACK_US, done + BACK_US + TAIL_US)
+            took[r].append(done + BACK_US + TAIL_US - now[r])
+            now[r] = done + BACK_US + TAIL_US
+    return events, took
+
+
+@pytest.mark.parametrize("computes", [[(100, 300), (160, 250)], [(160, 300), (100, 300)], [(100, 200), (200, 210)]])
+def test_the_root_of_a_broadcast_on_the_host_does_not_wait(tmp_path, computes):
+    steps = [[of] * 12 for of in computes]
+    events, before = simulate_broadcast(steps)
+    path = write_ranks(tmp_path / "job", events, library="gloo")
+    for name, place in (("aten::mm", 0), ("aten::bmm", 1)):
+        for rank, factor in ((0, 0.25), (1, 0.25), (0, 1.1), (1, 1.1)):
+            changed = [[tuple(us * (factor if (r, b) == (rank, place) else 1) for b, us in enumerate(step))
+                        for step in of] for r, of in enumerate(steps)]  # fmt: skip
+            _, after = simulate_broadcast(changed)
+            rows, _ = ask(path, "what_if", scale=f'name = "{name}" {factor}', on_rank=rank)
+            saved = [statistics.median(b - a for b, a in zip(*of)) for of in zip(before, after)]
+            assert [row["saving_ns"] / 1000 for row in rows] == [pytest.approx(us, abs=0.1) for us in saved], rows
+
+
 @pytest.mark.parametrize(
     "gaps, saved_us",
     [
