@@ -89,6 +89,45 @@ def test_the_rank_that_sleeps_is_named(ask):
     assert waits[0] > 100_000_000 and waits[0] > 2 * waits[1]
 
 
+TRAINING = """
+    import os
+    import torch, torch.distributed as dist
+
+    def train(rank):
+        os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+        dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/meeting", rank=rank, world_size=2)
+        torch.set_num_threads(1)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 300))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(40):
+            optimizer.zero_grad()
+            rows = torch.randn(800 if rank else 200, 300)
+            model(rows).square().mean().backward()
+            optimizer.step()
+        dist.barrier()
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        torch.multiprocessing.spawn(train, nprocs=2)
+"""
+
+
+def test_the_model_of_the_steps_joins_ranks_where_they_average_gradients(tachograph, tmp_path):
+    """A step of DistributedDataParallel averages once: each rank asks for it and waits for it, and it for all."""
+    (tmp_path / "job.py").write_text(textwrap.dedent(TRAINING))
+    command = [sys.executable, "-m", "tachograph", "run", "-o", "out", "job.py"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(tachograph("ask", tmp_path / "out", "step_model", "--json").stdout)
+    rows = [dict(zip([c["name"] for c in answer["columns"]], row)) for row in answer["rows"]]
+    (note,) = [n for n in answer["notes"] if n.startswith("Collectives in which the ranks wait")]
+    met = int(note.removesuffix(".").rpartition(" ")[2])
+    assert min(row["steps"] for row in rows) - 2 <= met
+    # A busy machine may let a rank come so late that the gap behind its call says nothing.
+    assert all(1.5 * met <= row["edges"] <= 2 * row["steps"] for row in rows), (met, rows)
+
+
 # torch's profiler keeps the first process group that it saw, and with it gloo's threads. One of them that drops its
 # last tensor while the interpreter ends needs the GIL and aborts the process (pytorch#190489): a rank that torch
 # recorded leaves as soon as its file is written. We keep no group (test_a_job_is_named_in_the_file): its threads are
