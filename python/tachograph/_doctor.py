@@ -66,7 +66,15 @@ def _predictions() -> list[Row]:
     value = (
         f"{len(off)} tried here; {near} within 10 % of the step, off by {100 * off[len(off) // 2]:.1f} % in the median"
     )
-    return [("predictions", value, True, "")]
+    is_near = 2 * near >= len(off)
+    return [
+        (
+            "predictions",
+            value,
+            is_near,
+            "" if is_near else "hold each change against a recording before it: tachograph diff BEFORE AFTER",
+        )
+    ]
 
 
 def _cache() -> str:

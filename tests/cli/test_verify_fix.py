@@ -92,6 +92,10 @@ def test_doctor_says_how_good_predictions_were(cache, monkeypatch):
     ((item, value, fine, advice),) = _doctor._predictions()
     assert (item, fine, advice) == ("predictions", True, "")
     assert value == "3 tried here; 2 within 10 % of the step, off by 5.0 % in the median"
+    (cache / "tachograph" / "predictions").write_bytes(b"a 1000 900 10000\nb 1000 9000 10000\nd 1000 -2000 10000\n")
+    ((item, value, fine, advice),) = _doctor._predictions()  # off by 1, 80 and 30 %
+    assert not fine and advice.endswith(": tachograph diff BEFORE AFTER")
+    assert value == "3 tried here; 1 within 10 % of the step, off by 30.0 % in the median"
 
 
 def test_bad_words_of_compare_are_one_sentence(tmp_path, cache):
