@@ -46,7 +46,8 @@ struct tg__target {
   struct tg__target_span loader; /* its code is in `interpreter`, too */
   bool has_torch;                /* it has loaded a library of torch */
   unsigned version;              /* of Python: major << 8 | minor; 0 = older than 3.11 */
-  uint64_t ending;               /* address of a pointer that Python sets when it begins to end; 0 = not known */
+  uint64_t ending;               /* address of the pointer to the thread that ends Python; 0 = not known */
+  uint64_t asked;                /* in that thread, the offset of what sys.remote_exec sets */
   uint64_t text, text_bytes;     /* where the Python text lies in it; 0 = nowhere */
   int64_t stopped_ns;            /* how long its thread stood still, at most */
 };
@@ -54,6 +55,10 @@ struct tg__target {
  * and what would help. */
 enum tg_err tg__target_read(int pid, struct tg__target *out, struct tg_error *e);
 bool tg__target_lives(const struct tg__target *t);
+/* Python 3.14 and newer: it has begun to end. */
+bool tg__target_is_ending(const struct tg__target *t);
+/* Of one that is ending: what sys.remote_exec asked of it is no more to be done. */
+void tg__target_take_back(const struct tg__target *t);
 /* The call in which the main thread waits, "" when it computes; for a sentence. */
 void tg__target_waits_in(const struct tg__target *t, char *text, size_t size);
 

@@ -234,14 +234,32 @@ static void read_version(struct tg__target *t) {
   if (read_words(t, t->address[TG__TARGET_VERSION], &version, 1)) t->version = (unsigned)(version >> 16 & 0xffff);
 }
 
-/* From 3.13 on the runtime begins with a description of itself: "xdebugpy", version, free-threaded or not, the size of
- * the runtime, and where in it stands the thread that ends it. */
+/* The runtime begins with a description of itself, all words but its first: "xdebugpy", version, free-threaded or not,
+ * the size of the runtime, where in it stands the thread that ends it, and further on, where a thread keeps what
+ * sys.remote_exec asked of it, and in that, whether it has something to do (_Py_DebugOffsets; the place of the last two
+ * differs by version). */
 static void read_runtime(struct tg__target *t) {
-  enum { SIZE = 3, ENDING = 4, WORDS = 5 };
+  enum { SIZE = 3, ENDING = 4, WORDS = 111, THREAD_MOST = 1 << 16 };
   uint64_t words[WORDS];
+  const unsigned asked = t->version == 0x030e ? 90 : t->version == 0x030f ? 106 : 0;
   const uint64_t runtime = t->address[TG__TARGET_RUNTIME];
-  if (read_words(t, runtime, words, WORDS) && memcmp(words, "xdebugpy", 8) == 0 && words[ENDING] < words[SIZE])
-    t->ending = runtime + words[ENDING];
+  if (!asked || !read_words(t, runtime, words, asked + 3) || memcmp(words, "xdebugpy", 8) != 0) return;
+  if (words[ENDING] >= words[SIZE] || words[asked] > THREAD_MOST || words[asked + 2] > THREAD_MOST) return;
+  t->ending = runtime + words[ENDING];
+  t->asked = words[asked] + words[asked + 2];
+}
+
+bool tg__target_is_ending(const struct tg__target *t) {
+  uint64_t thread = 0;
+  return read_words(t, t->ending, &thread, 1) && thread;
+}
+
+void tg__target_take_back(const struct tg__target *t) {
+  uint64_t thread = 0;
+  int32_t nothing = 0;
+  if (!read_words(t, t->ending, &thread, 1) || !thread) return;
+  const struct iovec from = {&nothing, sizeof nothing}, to = {(void *)(uintptr_t)(thread + t->asked), sizeof nothing};
+  (void)!process_vm_writev(t->pid, &from, 1, &to, 1, 0);
 }
 
 static enum tg_err check_code(const struct scan *s, struct tg_error *e) {

@@ -6,7 +6,6 @@
 #include "cli/attach_enter.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -117,31 +116,29 @@ static enum tg_err make_text(struct tg__cli_recording *r, const char *module, st
   return err ? err : out->err || !out->len ? tg__no_memory(e, "attaching") : TG_OK;
 }
 
-/* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. One that has begun to
- * end fails to open the file, and prints that: it is not asked. false: *said is the error, or nothing where r->python
- * cannot be started. */
-static bool ask_python(const struct tg__cli_recording *r, const struct tg__target *t, const char *file, char *said,
-                       size_t size) {
-  char code[320];
-  snprintf(code, sizeof code,
-           "import sys\ntry:\n"
-           " if %" PRIu64 ":\n"
-           "  with open('/proc/%d/mem', 'rb', 0) as memory:\n"
-           "   memory.seek(%" PRIu64 ")\n"
-           "   if any(memory.read(8)): raise RuntimeError('is ending')\n"
-           " sys.remote_exec(%d, sys.argv[1])\n print('asked')\nexcept Exception as e:\n print(e)",
-           t->ending, t->pid, t->ending, r->attached);
+/* From 3.14 on Python reads a file itself when it is asked to, and comes to a safe place first. false: *said is its
+ * error, or nothing where r->python cannot be started. */
+static bool ask_python(const struct tg__cli_recording *r, const char *file, char *said, size_t size) {
+  char code[200];
+  snprintf(
+      code, sizeof code,
+      "import os, sys\ntry:\n sys.remote_exec(%d, sys.argv[1])\n print('asked')\nexcept Exception as e:\n print(e)\n"
+      "sys.stdout.flush()\nos._exit(0)", /* the sooner this side looks again, the better */
+      r->attached);
   const char *const argv[] = {r->python, "-c", code, file, NULL};
   if (!tg__program_says(argv, said, size)) *said = 0;
   return strcmp(said, "asked") == 0;
+}
+
+static enum tg_err refused_as_ending(const struct tg__target *t, struct tg_error *e) {
+  return tg__fail(e, TG_BUSY, -1, "the Python of process %d does not run yet, or is ending", t->pid);
 }
 
 /* Python has the main thread in its list from the start of the program's first line to the end of its last. */
 static enum tg_err refused_by_python(const struct tg__cli_recording *r, const struct tg__target *t, const char *said,
                                      struct tg_error *e) {
   if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
-  if (strstr(said, "is ending") || strstr(said, "main thread") || strstr(said, "running interpreter"))
-    return tg__fail(e, TG_BUSY, -1, "the Python of process %d does not run yet, or is ending", t->pid);
+  if (strstr(said, "main thread") || strstr(said, "running interpreter")) return refused_as_ending(t, e);
   if (strstr(said, "not enabled"))
     return tg__fail(e, TG_UNSUPPORTED, -1,
                     "the Python of process %d was started with PYTHON_DISABLE_REMOTE_DEBUG or -X disable-remote-debug, "
@@ -163,14 +160,18 @@ static enum tg_err ask_for_text(const struct tg__cli_recording *r, const struct 
   tg__writer_write(w, text, strlen(text));
   err = tg__writer_commit(w, e);
   if (err || !tg__path_absolute(path, absolute, sizeof absolute)) return err;
-  return ask_python(r, t, absolute, said, sizeof said) ? TG_OK : refused_by_python(r, t, said, e);
+  if (tg__target_is_ending(t)) return refused_as_ending(t, e);
+  return ask_python(r, absolute, said, sizeof said) ? TG_OK : refused_by_python(r, t, said, e);
 }
 
-/* The text has not run, and its file goes: Python reads an empty one in its place, and says nothing of it. */
+/* The text has not run, and its file goes: Python reads an empty one in its place, and says nothing of it. One that is
+ * ending cannot open a file, and would say so. */
 static void cancel(const struct tg__cli_recording *r, struct tg__target *t) {
   char said[256];
   tg__attach_cancel(t);
-  if (t->version >= PYTHON_WITH_ITS_OWN && tg__target_lives(t)) (void)ask_python(r, t, "/dev/null", said, sizeof said);
+  tg__target_take_back(t);
+  if (t->version >= PYTHON_WITH_ITS_OWN && tg__target_lives(t) && !tg__target_is_ending(t))
+    (void)ask_python(r, "/dev/null", said, sizeof said);
 }
 
 static enum tg_err enter(struct tg__cli_recording *r, struct tg__target *t, const char *module, struct tg_error *e) {
@@ -219,6 +220,7 @@ static enum tg_err wait_for_entry(struct tg__cli_recording *r, const struct tg__
   while (!tg__attach_last_line(r, line, sizeof line)) {
     const int64_t waited_ns = tg__clock_ns() - since_ns;
     if (!tg__target_lives(t)) return tg__fail(e, TG_NOT_FOUND, -1, "process %d ended before it was recorded", t->pid);
+    if (tg__target_is_ending(t)) return refused_as_ending(t, e);
     if (is_stopped)
       return tg__fail(e, TG_CANCELLED, -1, "stopped before process %d was recorded; it goes on as before", t->pid);
     tg__target_waits_in(t, where, sizeof where);
