@@ -234,10 +234,9 @@ static void read_version(struct tg__target *t) {
   if (read_words(t, t->address[TG__TARGET_VERSION], &version, 1)) t->version = (unsigned)(version >> 16 & 0xffff);
 }
 
-/* The runtime begins with a description of itself, all words but its first: "xdebugpy", version, free-threaded or not,
- * the size of the runtime, where in it stands the thread that ends it, and further on, where a thread keeps what
- * sys.remote_exec asked of it, and in that, whether it has something to do (_Py_DebugOffsets; the place of the last two
- * differs by version). */
+/* _PyRuntime begins with _Py_DebugOffsets, words behind the name "xdebugpy": the version, free-threaded or not, the
+ * size of the runtime, the offset of the thread that ends it. Near their end, at another place in each version, is the
+ * offset in a thread of what sys.remote_exec writes, and two words later that of the flag in it. */
 static void read_runtime(struct tg__target *t) {
   enum { SIZE = 3, ENDING = 4, WORDS = 111, THREAD_MOST = 1 << 16 };
   uint64_t words[WORDS];
