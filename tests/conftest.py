@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -19,6 +20,10 @@ def pytest_addoption(parser):
 def pytest_runtest_setup(item):
     if item.get_closest_marker("long") and "TG_LONG" not in os.environ:
         pytest.skip("a long test: make check runs it, with TG_LONG=1")
+    if item.get_closest_marker("frames"):
+        refused = pytest.importorskip("tachograph._record").frames()
+        if refused:
+            pytest.skip(refused)
 
 
 BUSY_CORES = 0.3  # of other programs, on average: more shifts clocks and shares of time
@@ -37,10 +42,29 @@ def pytest_runtest_call(item):
     return (yield)
 
 
+def stop_recordings():
+    """Of this process, whatever opened them."""
+    backend, native, record = (
+        sys.modules.get(f"tachograph.{name}") for name in ("_collect.backend", "_collect.native", "_record")
+    )
+    window = backend.current() if backend else None
+    if window:
+        (window.stop if window.running else window.drop)()
+    for recording in list(native._open_ones) if native else []:
+        recording.stop()
+    if record and record.state()["open"]:
+        record.close()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A timed test that fails beside busy programs of others has no verdict: it is skipped with the figure."""
+    """A timed test that fails beside busy programs of others has no verdict: it is skipped with the figure. Of a test
+    that failed nothing goes on: it would be refused to the next ones."""
     report = yield
+    if report.failed:
+        item.has_failed = True
+    if call.when == "teardown" and getattr(item, "has_failed", False):
+        stop_recordings()
     if call.when == "call" and report.failed and item.get_closest_marker("timing"):
         began, all_before, own_before = item.busy_at_start
         everything, own = busy_seconds()

@@ -8,7 +8,6 @@ import pytest
 record = pytest.importorskip("tachograph._record")
 from recorded import run  # noqa: F401
 
-can_read = pytest.mark.skipif(record.frames() is not None, reason=str(record.frames()))
 HERE = os.path.basename(__file__)
 
 
@@ -48,7 +47,7 @@ def stacks(recorded):
     return texts
 
 
-@pytest.fixture(params=[pytest.param("read", marks=can_read), "published"])
+@pytest.fixture(params=[pytest.param("read", marks=pytest.mark.frames), "published"])
 def way(request):
     """Read from frames, or asked of Python's own functions, as on a Python with frames of another layout."""
     if request.param == "published" and record.frames() is None:
@@ -80,7 +79,7 @@ def test_the_table_and_the_description_give_the_same_stacks(run):
     assert found[0] == found[1]
 
 
-@can_read
+@pytest.mark.frames
 @pytest.mark.skipif(sys.version_info[:2] == (3, 13), reason="3.13 has both")
 def test_other_versions_have_one_way_to_read_frames():
     assert not record.frames_read_by(True)

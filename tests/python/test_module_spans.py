@@ -18,7 +18,7 @@ from recorded import run  # noqa: F401
 
 nn = torch.nn
 torch.set_num_threads(1)
-pytestmark = pytest.mark.skipif(record.frames() is not None, reason=str(record.frames()))
+pytestmark = pytest.mark.frames
 FUNCTION = nn.Module._wrapped_call_impl
 SPANS = record.OPS | record.MODULES | record.MODULE_SPANS
 
@@ -35,7 +35,7 @@ def pointer_place():
     return words().index(ask(FUNCTION))
 
 
-PLACE = pointer_place()
+PLACE = pointer_place() if record.frames() is None else 0  # 3.10 does not export the function
 PLAIN = words()[PLACE]
 
 

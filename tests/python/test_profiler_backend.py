@@ -13,6 +13,7 @@ import tachograph as tg
 import tachograph._say
 from recording import BACKENDS, CPU, names
 from tachograph import _doctor, _record
+from tachograph._collect import backend
 from tachograph._collect.backend import Recipe
 from tachograph._collect.native import NativeRecording
 from tachograph._collect.torch_side import TorchSide
@@ -39,7 +40,15 @@ def test_ours_by_default():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert kind() == "native"
-        assert kind(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True) == "native"
+        assert kind(record_shapes=True, profile_memory=True, with_flops=True) == "native"
+
+
+@native
+@pytest.mark.frames
+def test_ours_with_stacks():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kind(with_stack=True) == "native"
 
 
 def test_backend_of_the_environment(monkeypatch):
@@ -163,6 +172,19 @@ def test_feature_that_cannot_be_had(monkeypatch):
         assert kind(profile_memory=True) == "native"
 
 
+@native
+def test_warning_that_is_an_error(monkeypatch):
+    """Nothing goes on without the block that would end it."""
+    state = _record.state
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        patch.setattr(_record, "state", lambda: {**state(), "missing": _record.MEMORY, "why": "memory: no slot"})
+        with pytest.raises(UserWarning, match="memory: no slot"):
+            kind(profile_memory=True)
+    assert not _record.state()["open"] and backend.current() is None
+    assert kind() == "native"
+
+
 # ---- tachograph doctor -------------------------------------------------------------------------------------
 
 
@@ -173,7 +195,9 @@ def test_doctor_tells_what_can_be_recorded():
     rows = {item: (value, fine) for item, value, fine, _ in json.loads(run.stdout)["rows"]}
     assert rows["torch"] == (torch.__version__, True)
     usable = "native" in BACKENDS
-    assert rows["our recorder"][1] == usable and rows["our recorder"][0].startswith("yes" if usable else "no: ")
+    refused = _record.frames()
+    found = "yes" if usable and not refused else f"in part: {refused}" if usable else "no: "
+    assert rows["our recorder"][1] == (found == "yes") and rows["our recorder"][0].startswith(found)
     assert rows["torch's collector"] == (
         "yes, for " + ", ".join(sorted(a.name for a in torch.profiler.supported_activities())),
         True,

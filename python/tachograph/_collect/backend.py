@@ -154,7 +154,11 @@ class Recording:
 
     def start(self) -> None:
         self.thread = threading.get_native_id()
-        self.stats.profiler_enable_call_duration_us = _timed(self._start)
+        try:
+            self.stats.profiler_enable_call_duration_us = _timed(self._start)
+        except Warning:  # the program turns warnings into errors: no block is entered that would stop it
+            self.drop()
+            raise
         self.running = True
         self.began_ns, self.cpu_ns = time.perf_counter_ns(), -time.process_time_ns()
 

@@ -159,7 +159,11 @@ class _KinetoProfile:
         for key, text in {**_metadata.automatic(self), **self.preset_metadata, **self._early_metadata}.items():
             self._recording.add_metadata(key, text)
         self._early_metadata.clear()
-        self._recording.start()
+        try:
+            self._recording.start()
+        except Warning:  # raised as an error: it is dropped
+            self._recording = None
+            raise
         if self._nvtx:
             self._nvtx.begin(self._recording.kind)
 
