@@ -6,7 +6,7 @@
 
 /* What follows from it. */
 #define TG_FRAMES_INSTEAD                                                                                              \
-  ": stacks are taken by Python's own functions, which costs more; module paths and calls are not recorded"
+  ": stacks are taken by Python's own functions, which costs more; module paths, calls and samples are not recorded"
 
 /* ---- text ------------------------------------------------------------------------------------ */
 

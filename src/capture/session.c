@@ -149,11 +149,11 @@ static void set_why(const char *text) {
   snprintf(tg__session.why, sizeof tg__session.why, "%.*s", (int)sizeof tg__session.why - 1, text);
 }
 
-/* What can be had of what is wanted; `why` is kept for the caller. */
-static uint32_t prepare_sources(void) {
+/* What can be had of what is wanted; `why` is kept for the caller, who has just asked for `now`. */
+static uint32_t prepare_sources(uint32_t now) {
   struct tg__session *const s = &tg__session;
   struct tg_error why = {0};
-  s->missing = s->wanted & ~tg__sources_prepare(s->wanted, &why);
+  s->missing = s->wanted & ~tg__sources_prepare(s->wanted, now, &why);
   set_why(s->missing ? why.text : "");
   return s->missing;
 }
@@ -172,7 +172,7 @@ static enum tg_err open_session(const struct tg_record_options *o, struct tg_err
   struct tg__session *const s = &tg__session;
   set_options(o);
   clear_counts();
-  if (prepare_sources() & o->required) return tg__fail(e, TG_UNSUPPORTED, -1, "%s", s->why);
+  if (prepare_sources(0) & o->required) return tg__fail(e, TG_UNSUPPORTED, -1, "%s", s->why);
   atomic_store(&tg__features, s->wanted & ~s->missing);
   const enum tg_err err = begin_file(s->path, e);
   if (err) return err;
@@ -198,14 +198,14 @@ enum tg_err tg_record_open(const struct tg_record_options *options, struct tg_er
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void start_sources(uint32_t features) {
+static void start_sources(uint32_t features, uint32_t now) {
   struct tg__session *const s = &tg__session;
   struct tg_error why = {0};
   const uint32_t had = tg__sources_start(features, &why);
   atomic_fetch_or(&tg__features, had);
   s->missing |= features & ~had;
   s->ran |= had;
-  if (why.text[0] && !s->why[0]) set_why(why.text);
+  if (why.text[0] && (!s->why[0] || now & features & ~had)) set_why(why.text);
   if (s->page) s->page->features |= had;
 }
 
@@ -213,10 +213,10 @@ enum tg_err tg_record_resume(struct tg_error *error) {
   struct tg__session *const s = &tg__session;
   const enum tg_err err = take_turn_open(error);
   if (err) return err;
-  if (s->missing) prepare_sources();
+  if (s->missing) prepare_sources(0);
   tg__ticks_hold();
   atomic_store(&tg__running, true);
-  start_sources(s->wanted & ~s->missing);
+  start_sources(s->wanted & ~s->missing, 0);
   tg__ticks_release();
   end_turn();
   return TG_OK;
@@ -248,16 +248,12 @@ enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error *error)
   const enum tg_err err = take_turn_open(error);
   if (err) return err;
   s->wanted = on ? s->wanted | features : s->wanted & ~features;
-  if (on) {
-    prepare_sources();
-  } else {
-    s->missing &= s->wanted;
-  }
+  if (on || s->missing) prepare_sources(on ? features : 0);
   if (atomic_load(&tg__running)) {
     tg__ticks_hold();
     tg__sources_stop();
     atomic_store(&tg__features, 0);
-    start_sources(s->wanted & ~s->missing);
+    start_sources(s->wanted & ~s->missing, on ? features : 0);
     tg__ticks_release();
   }
   end_turn();

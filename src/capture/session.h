@@ -263,8 +263,8 @@ void tg__ticks_release(void);
 
 /* ---- sources (sources.c) --------------------------------------------------------------------- */
 
-/* What of `wanted` can be recorded; *why: the first reason something cannot. */
-uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why);
+/* What of `wanted` can be recorded; *why: the first reason something of `now` cannot, else something of `wanted`. */
+uint32_t tg__sources_prepare(uint32_t wanted, uint32_t now, struct tg_error *why);
 /* Start what serves `features` and does not run yet; what failed is left out of the result. */
 uint32_t tg__sources_start(uint32_t features, struct tg_error *why);
 void tg__sources_last(void);

@@ -34,7 +34,7 @@ const struct tg__source *tg__source_at(size_t n) {
   return NULL;
 }
 
-uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why) {
+uint32_t tg__sources_prepare(uint32_t wanted, uint32_t now, struct tg_error *why) {
   uint32_t had = 0, failed = 0;
   for (int i = 0; i < SOURCES_MOST + OWN; i++) {
     const struct tg__source *const s = source(i);
@@ -43,7 +43,7 @@ uint32_t tg__sources_prepare(uint32_t wanted, struct tg_error *why) {
     const enum tg_err err = s->prepare ? s->prepare(wanted, &e) : TG_OK;
     is_ready[i] = !err;
     if (!err) had |= s->features & wanted;
-    if (err && !failed && why) *why = e;
+    if (err && why && (!failed || (now & s->features && !(now & failed)))) *why = e;
     if (err) failed |= s->features & wanted;
   }
   if (why && (wanted & ~had) && !failed) {

@@ -174,6 +174,7 @@ with torch.no_grad():
 
 
 @pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall")
+@pytest.mark.frames
 def test_what_the_program_waits_for(tmp_path, tachograph):
     """Samples are of the thread whose steps are recorded: time that Python sleeps is not judged as work."""
     text = """

@@ -13,6 +13,7 @@ import torch._dynamo
 from recording import BACKENDS, CPU
 
 utils = pytest.importorskip("torch.profiler._utils")
+WITH_FRAMES = [pytest.param(kind, marks=[pytest.mark.frames] if kind == "native" else []) for kind in BACKENDS]
 FLAGS = dict(activities=[CPU], record_shapes=True, profile_memory=True, with_stack=True)
 
 
@@ -79,7 +80,10 @@ def test_allocations_stand_under_the_same_ones(ours, torchs):
         return Counter(
             (e.parent.name, e.extra_fields.alloc_size)
             for e in tree(prof)
-            if e.tag.name == "Allocation" and e.parent.tag.name == "TorchOp" and e.extra_fields.alloc_size > 0
+            if e.tag.name == "Allocation"
+            and e.parent
+            and e.parent.tag.name == "TorchOp"
+            and e.extra_fields.alloc_size > 0
         )
 
     assert found(ours) == found(torchs)
@@ -98,6 +102,7 @@ def test_an_operator_tells_its_inputs(ours, torchs):
     )
 
 
+@pytest.mark.parametrize("ours", WITH_FRAMES, indirect=True)
 def test_frames_tell_where_they_are(ours):
     events = tree(ours)
     run = next(e for e in events if re.search(r"test_event_tree\.py\(\d+\): run$", e.name))  # xdist has a run, too
@@ -118,6 +123,7 @@ def test_frames_tell_where_they_are(ours):
     )
 
 
+@pytest.mark.parametrize("ours", WITH_FRAMES, indirect=True)
 def test_torchs_rules_find_what_they_find_in_torchs_tree(ours, torchs):
     rules = pytest.importorskip("torch.profiler._pattern_matcher")
     with warnings.catch_warnings():

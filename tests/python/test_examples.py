@@ -23,6 +23,7 @@ SHOWS = {
     "modules_and_phases": [r"Linear", r"backward"],
     "whole_investigation": [r"whole_investigation.py", r"a step: .* faster"],
 }
+NEED_MODULES = {"memory_of_layers", "modules_and_phases"}
 
 
 def command(*words, cwd):
@@ -49,7 +50,9 @@ def test_each_is_known_here():
     assert set(SHOWS) == set(SCRIPTS)
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.frames] if name in NEED_MODULES else []) for name in sorted(SCRIPTS)]
+)
 def test_script(forks, tmp_path, name):
     assert command(name, "-o", ".", cwd=tmp_path).returncode == 0
     done = forks.run(script=tmp_path / f"{name}.py", cwd=tmp_path, env={"COLUMNS": "100"})

@@ -140,6 +140,7 @@ def test_memory(both):
     same(both[0].memory(), both[1].memory())
 
 
+@pytest.mark.frames
 def test_stacks(both):
     def belongs(frame):
         return (
@@ -153,6 +154,7 @@ def test_stacks(both):
     same(theirs, ours)
 
 
+@pytest.mark.frames
 def test_modules(both):
     same(both[0].modules(), both[1].modules())
 

@@ -142,7 +142,12 @@ def healthy():
                                  sgd(m), torch.randn(1500, 2048))}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLANTED)
+NEED_MODULES = {"activation-memory deep"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.frames] if name in NEED_MODULES else []) for name in PLANTED]
+)
 def test_planted(name):
     trace = PLANTED[name]()
     rows = [row for row in trace.ask("findings").to_dicts() if row["cause"] in MEMORY]
@@ -181,6 +186,7 @@ def test_healthy(name):
         (80000, 0, 5, "activation-memory"),
     ],
 )
+@pytest.mark.frames
 def test_what_leaks_is_no_activation(rows, kept_rows, times, first):
     model, x = Catching(kept_rows), torch.randn(rows, 64)
     trace = record(lambda: model(x).square().mean().backward(), times)

@@ -431,6 +431,7 @@ def test_totals_and_classes_of_a_recording():
     assert prof.by_class(device=False) == pytest.approx(classes)
 
 
+@pytest.mark.frames
 def test_module_calls_of_a_recording():
     """A module's call ends where other operators run, stacks or not."""
     torch = pytest.importorskip("torch")

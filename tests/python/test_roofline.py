@@ -509,6 +509,7 @@ class SlowNorm(torch.nn.Module):
         return x
 
 
+@pytest.mark.frames
 def test_shares_of_work_and_of_time_of_each_class_of_module(record):
     """The product has 2 x 64 x 512 x 512 operations; a pass of the norm has at most ten per element."""
     model = torch.nn.Sequential(torch.nn.Linear(512, 512), SlowNorm())

@@ -14,7 +14,10 @@ import tachograph as tg
 from tachograph import _record
 
 OPS, STACKS, CALLS = _record.OPS, 4, 32
-pytestmark = pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall")
+pytestmark = [
+    pytest.mark.frames,
+    pytest.mark.skipif(not os.access("/proc/self/syscall", os.R_OK), reason="no /proc/self/syscall"),
+]
 
 
 def record(path, work, label=True, features=STACKS):

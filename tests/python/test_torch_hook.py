@@ -311,6 +311,7 @@ def ends_with(whole, end):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.frames
 def test_modules_of_torchscript(tmp_path):
     """As torch has them; but torch forgets autograd nodes when it counts, and gives what follows one another's."""
 

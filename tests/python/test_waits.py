@@ -106,7 +106,8 @@ def test_files_are_marked_when_they_are_opened_to_be_read(tmp_path):
     finally:
         waits.remove()
     assert (builtins.open, io.open) == before
-    assert record.events == [(what, "builtins.open") for _ in range(4) for what in ("begin", "end")]
+    opened = 4 if sys.version_info >= (3, 11) else 3  # pathlib of 3.10 keeps the function it found at its import
+    assert record.events == [(what, "builtins.open") for _ in range(opened) for what in ("begin", "end")]
 
 
 def test_what_takes_the_place_of_a_function_can_be_pickled():

@@ -47,8 +47,8 @@ def _ranged(original: Callable[..., Any], name: str, record: Any) -> Callable[..
 
 
 def _reading(original: Callable[..., Any], record: Any) -> Callable[..., Any]:
-    """Files that are opened only to be read: writes have marks of their own. pathlib opens by the name in io. A
-    number is of something open already: the pipe of a child, a socket."""
+    """Files that are opened only to be read: writes have marks of their own. pathlib opens by the name in io (3.10
+    does not). A number is of something open already: the pipe of a child, a socket."""
     label = record.record_function
 
     @functools.wraps(original)

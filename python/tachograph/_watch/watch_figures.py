@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 STEP_SECONDS, LINE_SECONDS = 60.0, 10.0  # how far back steps and lines go
+NOTHING_SEEN = "no look has found a Python function"
 LINES = 8
 MOST_BYTES = 4 << 20  # of a report
 READ_PART = 10  # reading the ring takes at most one part of so many of the time
@@ -252,7 +253,7 @@ class Figures:
             {"file": file, "line": line, "function": function, "share_pct": 100 * times / max(looks, 1)}
             for (file, line, function), times in places.most_common(LINES)
         ]
-        why = lines.get("why") or ("" if rows else "no look has found a Python function")
+        why = lines.get("why") or ("" if rows else NOTHING_SEEN)
         return {
             "thread": self._line_thread,
             "looks": looks,

@@ -10,8 +10,8 @@ import signal
 import time
 from typing import Any, TextIO
 
-from .watch_figures import Figures
-from .watch_page import one_line, page
+from .watch_figures import NOTHING_SEEN, Figures
+from .watch_page import clean, one_line, page
 
 LOOK_SECONDS, END_SECONDS = 0.1, 20.0
 LINE_SECONDS = 1.0  # between two where the program reports nothing
@@ -24,6 +24,7 @@ class Output:
     def __init__(self, form: str, is_once: bool, width: int, file: TextIO, takes_all: bool):
         self._form, self._is_once, self._width, self._file = form, is_once, width, file
         self.is_terminal = takes_all and form == "text" and not is_once and file.isatty()
+        self._why = NOTHING_SEEN  # no lines are known, as it was said last
         self._bar = "█" if (file.encoding or "").lower().replace("-", "") == "utf8" else "#"
 
     def __enter__(self) -> Output:
@@ -56,7 +57,10 @@ class Output:
         elif self._is_once:
             self._write("\n".join(page(figures, width, self._bar)) + "\n")
         else:
-            self._write(one_line(figures) + "\n")
+            why = figures["lines"]["why"]
+            is_new = why not in ("", NOTHING_SEEN, self._why)
+            self._write(one_line(figures) + (f"   lines not known: {clean(why)}" if is_new else "") + "\n")
+            self._why = why or self._why
 
     def _write(self, text: str) -> None:
         encoding = self._file.encoding or "ascii"
