@@ -73,8 +73,9 @@ TG_API enum tg_err tg_record_toggle(uint32_t features, bool on, struct tg_error 
 struct tg_record_stats {
   bool open, running;
   uint32_t features; /* that are really recorded */
-  uint32_t missing;  /* asked for and not to be had; `why` says the reason of the first, after a toggle that of what it
-                        switches on, or why the disk took no more */
+  /* Asked for and not to be had; `why` says the reason of the first, after a toggle that of what it switches on, or why
+   * the disk took no more. */
+  uint32_t missing;
   uint64_t records, lost; /* written; without room, too deep or overwritten */
   uint64_t disk_bytes, memory_bytes, peak_memory_bytes;
   uint64_t session;

@@ -84,3 +84,24 @@ def test_the_table_and_the_description_give_the_same_stacks(run):
 def test_other_versions_have_one_way_to_read_frames():
     assert not record.frames_read_by(True)
     assert record.frames() is None
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="says why CUDA cannot be recorded")
+def test_what_is_switched_on_late_has_its_own_reason(tmp_path):
+    """And what was refused before keeps its own, when the other is switched off again."""
+    falsified = record.frames() is None and record.frames_falsify("code", 8)
+    try:
+        record.open(str(tmp_path / "a.tacho"), features=record.MODULES)
+        record.resume()
+        refused = record.frames()
+        assert refused and record.state()["why"].startswith(refused[:200])
+        record.toggle(record.CUDA, True)
+        state = record.state()
+        assert state["missing"] == record.MODULES | record.CUDA and state["why"].startswith("CUDA: ")
+        record.toggle(record.CUDA, False)
+        state = record.state()
+        assert state["missing"] == record.MODULES and state["why"].startswith(refused[:200])
+    finally:
+        record.close()
+        if falsified:
+            assert record.frames_falsify("code", 0) is None

@@ -105,7 +105,11 @@ def test_a_training_loop_and_nothing_is_left(tmp_path, tachograph_path, temporar
             command = started(tachograph_path, temporary, target.pid, "--json")
             rows = rows_until(
                 command,
-                lambda row: row["parts"].get("of", 0) > 20 and (row["lines"]["looks"] > 100 or not LOOKS),
+                lambda row: (
+                    row["parts"].get("of", 0) > 20
+                    and row["steps"]["per_s"] is not None
+                    and (row["lines"]["looks"] > 100 or not LOOKS)
+                ),
             )
             assert ended(command) == (0, "")
             counts = [row["steps"].get("count", 0) for row in rows]

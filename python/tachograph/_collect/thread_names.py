@@ -5,6 +5,7 @@ likes. Some are written when a thread begins, for a process that is killed."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 from .. import _record
 
 EARLY = 256  # names written when a thread begins: a server that has a thread for each request fills no file with them
-_BEGUN, _ENDS = "_set_native_id", "_delete"  # what a thread calls on itself, once each
+_BEGUN = "_set_native_id"  # what a thread calls on itself, once
+# The same at its end, before which we act; a thread of 3.10 only calls all that it does, behind which we act.
+_ENDS, _BEFORE = ("_delete", True) if sys.version_info >= (3, 11) else ("_bootstrap_inner", False)
 
 
 class ThreadNames:
@@ -32,7 +35,7 @@ class ThreadNames:
             self._began(thread)
         if self._is_hooking:
             self._hook(_BEGUN, self._began, first=False)
-            self._hook(_ENDS, self._ends, first=True)
+            self._hook(_ENDS, self._ends, first=_BEFORE)
 
     def write_all(self) -> None:
         """Of the threads that run."""
