@@ -2,7 +2,6 @@
 with totals below zero, frees of what was never seen, addresses taken twice, several devices. Every question about
 memory against a plain walk over the events."""
 
-import json
 import random
 
 import pytest
@@ -10,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 tg = pytest.importorskip("tachograph")
 FEW = settings(max_examples=20, deadline=None)
-KINDS = ((0, -1), (0, 0), (1, 0), (1, 1), (6, 2), (12, 0), (20, 1), (None, None), (1, None))
-NAMES = {1: "GPU", 6: "GPU", 12: "XPU", 20: "type20:", -1: "type-1:"}  # traces of AMD say 6, HIP
+KINDS = ((0, -1), (0, 0), (1, 0), (1, 1), (6, 0), (12, 0), (20, 1), (None, None), (1, None))
+NAMES = {1: "GPU", 6: "type6:", 12: "XPU", 20: "type20:", -1: "type-1:"}  # traces of AMD say 6, HIP
 
 
 def build(seed):
@@ -263,19 +262,3 @@ def test_allocations_have_the_stacks_of_their_operators(opened):
         (None, 7, 1, 0, 7),
     ]
     assert not rows.notes
-
-
-def test_a_gpu_of_either_vendor_has_one_name(tmp_path):
-    """HIP says device type 6, CUDA 1: a diff of the two compares their memory."""
-    paths = []
-    for kind, size in ((1, 1024), (6, 4096)):
-        args = {"Device Type": kind, "Device Id": 0, "Bytes": size, "Addr": 16, "Total Allocated": size}
-        mark = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5}
-        step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 9}
-        paths.append(str(tmp_path / f"{kind}.json"))
-        (tmp_path / f"{kind}.json").write_text(json.dumps({"traceEvents": [step, {**mark, "args": args}]}))
-        with tg.open(paths[-1]) as trace:
-            assert [row["device"] for row in trace.ask("memory").to_dicts()] == ["GPU0"]
-    with tg.open(paths[0]) as a, tg.open(paths[1]) as b:
-        rows = [row for row in tg.diff(a, b, by="memory").to_dicts() if row["name"] == "GPU0"]
-    assert [(row["a"], row["b"]) for row in rows] == [(1024, 4096)]

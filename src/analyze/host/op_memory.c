@@ -3,10 +3,8 @@
 
 #include <stdio.h>
 
-/* The kinds of devices with memory that torch tracks (c10::DeviceType). 6 is HIP, which traces of AMD say: the same
- * script has GPU0 on either vendor. */
-static const char *const kinds[] = {
-    [1] = "GPU", [6] = "GPU", [9] = "XLA", [12] = "XPU", [13] = "MPS", [15] = "HPU", [19] = "MTIA"};
+/* The kinds of devices with memory that torch tracks (c10::DeviceType). */
+static const char *const kinds[] = {[1] = "GPU", [9] = "XLA", [12] = "XPU", [13] = "MPS", [15] = "HPU", [19] = "MTIA"};
 
 const char *tg__memory_device_name(int64_t type, int64_t id, char buf[TG__DEVICE_NAME]) {
   if (type == 0) return "CPU";
