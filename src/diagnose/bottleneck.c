@@ -70,10 +70,10 @@ static void say_kind(const struct tg__facts *f, const struct division *d, enum k
                     (double)p[TG__PART_DATALOADER] / all, (double)d->wait_ns / all);
     return;
   case HOST:
-    tg__text_format(
-        text, size, "operators and labels %.1f %%, calls of the runtime %.1f %%, between them %.1f %%%s",
-        (double)p[TG__PART_CPU_EXEC] / all, (double)p[TG__PART_RUNTIME] / all, (double)p[TG__PART_OTHER] / all,
-        f->has_device_work ? "; no device works meanwhile" : "; waits, and work that memory bounds, taken off");
+    tg__text_format(text, size, "operators and labels %.1f %%, calls of the runtime %.1f %%, between them %.1f %%%s",
+                    (double)p[TG__PART_CPU_EXEC] / all, (double)p[TG__PART_RUNTIME] / all,
+                    (double)p[TG__PART_OTHER] / all,
+                    f->has_device_work ? "; no device works meanwhile" : "; without waits and work that memory bounds");
     return;
   case DEVICE:
     tg__text_format(text, size, "kernels %.1f %%%s", (double)p[TG__PART_KERNEL] / all,

@@ -105,10 +105,11 @@ static void report_precision(struct matrix_work *m) {
   struct tg__finding *const x = tg__find_above(f, TG__CAUSE_MIXED_PRECISION_UNUSED, ELIGIBLE_PCT, plain_ns);
   if (!x) return;
   tg__where_slice(f, m->longest, x);
-  TG_FORMAT(x->evidence,
-            "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); others use them for %.2f ms",
-            2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(x->cost_ns), tg__period_per(f),
-            x->share_pct, tg__ms(tg__usual_inside(f, m->on_cores)));
+  TG_FORMAT(
+      x->evidence,
+      "kernels that multiply %s without tensor cores run %.2f ms %s (%.1f %%); those with tensor cores run %.2f ms",
+      2 * m->narrow_ns > m->plain_ns ? "16-bit floats" : "32-bit floats", tg__ms(x->cost_ns), tg__period_per(f),
+      x->share_pct, tg__ms(tg__usual_inside(f, m->on_cores)));
   TG_FORMAT(x->advice, "%s", precision_advice(m));
   tg__expect_of_device(f, x, plain_ns / 2, 0, 0.5,
                        "these kernels take half as long, as far as the host is quick enough");

@@ -111,15 +111,12 @@ static size_t apply(struct changed *c, const struct tg__replay_change *change, b
   return selected;
 }
 
-/* What nothing explains may belong to what is before it: then it changes in proportion. */
-static void scale_unexplained(const struct changed *c) {
-  const struct tg__replay_graph *const g = c->g;
+void tg__replay_scale_unexplained(const struct tg__replay_graph *g, const bool *is_gone, int64_t *dur_ns) {
   for (size_t i = 1; i < g->node_count; i++) {
     const struct tg__replay_node *const n = &g->nodes[i], *const before = n - 1;
     const bool is_unexplained = n->kind == TG__REPLAY_DELAY || (n->kind == TG__REPLAY_GAP && !n->is_explained);
     if (!is_unexplained || before->lane != n->lane || before->dur_ns <= 0) continue;
-    const int64_t now_ns = c->is_gone[i - 1] ? 0 : c->dur_ns[i - 1];
-    c->dur_ns[i] = (int64_t)((__int128)c->dur_ns[i] * now_ns / before->dur_ns);
+    dur_ns[i] = (int64_t)((__int128)dur_ns[i] * (is_gone[i - 1] ? 0 : dur_ns[i - 1]) / before->dur_ns);
   }
 }
 
@@ -216,7 +213,7 @@ static bool work_out_saving(struct changed *c, const struct tg__replay_change *c
   if (!apply_all(c, changes, count, out) || !tg__replay_times_open(&x, g->node_count, false)) return false;
   x.late_ns = c->late_ns;
   bool ok = run_changed(c, &x) && tg__replay_draw(c->saved, g->steps.count, out) && see_changed(c, &x, out, see, ctx);
-  scale_unexplained(c);
+  tg__replay_scale_unexplained(c->g, c->is_gone, c->dur_ns);
   ok = ok && run_changed(c, &x) && widen(c, out);
   if (ok && !c->loader.count) ok = widen_by_pace(c, &x, out);
   tg__replay_times_close(&x);
@@ -364,7 +361,7 @@ static bool save_job(struct changed_job *q, const struct tg__replay_change *chan
     if (!c->g->node_count) continue;
     const struct tg__replay_times own = tg__replay_job_times(&q->j, r, &q->x);
     ok = tg__replay_draw(c->saved, c->g->steps.count, &out[r]) && see_changed(c, &own, &out[r], see, ctx);
-    scale_unexplained(c);
+    tg__replay_scale_unexplained(c->g, c->is_gone, c->dur_ns);
   }
   if (ok) run_job(q, true);
   for (uint32_t r = 0; ok && r < q->j.count; r++) ok = !q->ranks[r].g->node_count || widen(&q->ranks[r], &out[r]);

@@ -26,6 +26,10 @@ enum tg_err tg__replay_change_ranks(const struct tg__columns *t, const struct tg
                                     uint32_t only, struct tg__saving *out, tg__see_changed_fn *see, void *ctx,
                                     struct tg_table *notes);
 
+/* What nothing explains may belong to the node before it: then it changes in proportion. By node: dur_ns as changed
+ * otherwise, and changed here. */
+void tg__replay_scale_unexplained(const struct tg__replay_graph *g, const bool *is_gone, int64_t *dur_ns);
+
 /* step_events.c: when each event of the steps happens with the change. */
 enum tg__placed_state { TG__PLACED_OUTSIDE, TG__PLACED_REMOVED, TG__PLACED_KEPT }; /* OUTSIDE: of no modelled step */
 struct tg__placed {

@@ -192,8 +192,10 @@ static void refuse_by_figures(struct tg__step_proof *p, const struct tg__replay_
   } else if (p->share_error_points > TG__PROOF_SHARE_POINTS) {
     char resource[TG__REPLAY_LANE_NAME];
     tg__replay_lane_name(g, p->worst_lane, resource);
-    snprintf(p->why_not, sizeof p->why_not, "busy, waiting and idle shares of %s are off by %.1f points, more than %d",
-             resource, p->share_error_points, TG__PROOF_SHARE_POINTS);
+    snprintf(
+        p->why_not, sizeof p->why_not,
+        "replayed and recorded shares of busy, waiting and idle time of the %s differ by %.1f points, more than %d",
+        resource, p->share_error_points, TG__PROOF_SHARE_POINTS);
     if (g->has_collectives && g->t->ranks[g->rank].world_size > 1)
       help = "record all ranks: a collective's length is mostly the wait for the others";
   } else if (p->unexplained_pct > TG__PROOF_UNEXPLAINED_PCT) {

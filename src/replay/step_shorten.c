@@ -1,6 +1,6 @@
 /* step_shorten: a graph in which one stretch of time after the other gets shorter, and what each takes off a step. */
+#include "replay/step_change.h"
 #include "replay/step_loader.h"
-#include "replay/step_proof.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -115,18 +115,6 @@ static size_t cut_lane(struct tg__replay_model *m, enum tg__replay_cut cut, cons
   return changed;
 }
 
-/* What nothing explains may belong to what is before it: then it changes in proportion. */
-static void shrink_unexplained(struct tg__replay_model *m) {
-  const struct tg__replay_graph *const g = &m->g;
-  memcpy(m->tried_ns, m->dur_ns, g->node_count * sizeof *m->tried_ns);
-  for (size_t i = 1; i < g->node_count; i++) {
-    const struct tg__replay_node *const n = &g->nodes[i], *const before = n - 1;
-    const bool is_unexplained = n->kind == TG__REPLAY_DELAY || (n->kind == TG__REPLAY_GAP && !n->is_explained);
-    if (!is_unexplained || before->lane != n->lane || before->dur_ns <= 0) continue;
-    m->tried_ns[i] = (int64_t)((__int128)m->dur_ns[i] * (m->is_gone[i - 1] ? 0 : m->tried_ns[i - 1]) / before->dur_ns);
-  }
-}
-
 /* What the steps are shorter by than before, with the range of that. */
 static bool run_once(struct tg__replay_model *m, const int64_t *dur_ns, int64_t *step_ns, struct tg__saving *out) {
   if (!tg__replay_run_steps(&m->g, &m->loader, dur_ns, m->is_gone, &m->times, m->after_ns)) return false;
@@ -141,7 +129,8 @@ static bool run_once(struct tg__replay_model *m, const int64_t *dur_ns, int64_t 
 static enum tg_err run_both(struct tg__replay_model *m, struct tg__saving *out) {
   struct tg__saving other;
   bool ok = run_once(m, m->dur_ns, m->step_ns[0], out);
-  shrink_unexplained(m);
+  memcpy(m->tried_ns, m->dur_ns, m->g.node_count * sizeof *m->tried_ns);
+  tg__replay_scale_unexplained(&m->g, m->is_gone, m->tried_ns);
   ok = ok && run_once(m, m->tried_ns, m->step_ns[1], &other);
   if (!ok) return TG_MEMORY;
   out->low_ns = fmin(out->low_ns, other.low_ns);

@@ -310,7 +310,7 @@ static bool put_report_steps(const struct page *p) {
   put_left_out_steps(p);
   if (p->r->trace->rank_count > 1) {
     tg__put_blanks(p->out, LABEL);
-    tg__out_format(p->out, "of rank %lld, the one with the longest steps; the rest of this page is about it, too\n",
+    tg__out_format(p->out, "of rank %lld, which has the longest steps; all below is of that rank\n",
                    (long long)p->r->trace->ranks[p->r->rank].number);
   }
   return true;

@@ -154,7 +154,11 @@ def phases(trace, rank):
     if not {"backward", "optimizer"} & {r["phase"] for r in rows}:
         return []
     names = {"other": "the rest"}
-    return [f"{names.get(r['phase'], r['phase'])} {time(int(r['host_ns']))} ({percent(r['share_pct'])})" for r in rows]
+    out = [f"{names.get(r['phase'], r['phase'])} {time(int(r['host_ns']))} ({percent(r['share_pct'])})" for r in rows]
+    means = [r["total_ns"] for r in trace.rows("steps", by="summary", **rank) if r["step"] == "mean"]
+    host_ns = sum(int(r["host_ns"]) for r in rows)
+    is_other_time = means and means[0] > 0 and abs(host_ns - int(means[0])) > int(means[0]) // 100
+    return out + [f"; of {time(host_ns)} a step on the host"] * bool(is_other_time)
 
 
 def usual(values):

@@ -55,7 +55,7 @@ STEP = [
     memory(610, 500, 6),
     memory(620, 60, 7),
     memory(630, -60, 7),  # gradient, temporary
-    memory(640, 90, 8),  # handed to the next node
+    memory(640, 90, 8),  # a gradient on its way: the node of a leaf frees it
     op(BACKWARD + "torch::autograd::AccumulateGrad", 710, 50),
     memory(720, -90, 8),
     memory(730, -300, 3),
@@ -103,7 +103,7 @@ def test_categories(profile):
         ("cpu", 5): c.ACTIVATION,
         ("cpu", 6): c.GRADIENT,
         ("cpu", 7): c.TEMPORARY,
-        ("cpu", 8): c.AUTOGRAD_DETAIL,
+        ("cpu", 8): c.GRADIENT,
         ("cpu", 9): c.OPTIMIZER_STATE,
         ("cpu", 10): c.TEMPORARY,
         ("cpu", 99): None,
@@ -124,7 +124,7 @@ def test_times_and_sizes(profile):
     # leading 0, parameter, optimizer state, input, temporary, activation, gradient, autograd detail, unknown
     assert sizes[0] == [0, 0, 0, 0, 0, 0, 0, 0, 8192]
     assert sizes[times.index(base_us + 240)] == [0, 0, 0, 3000, 40, 300, 0, 0, 8192]
-    assert sizes[times.index(base_us + 640)] == [0, 0, 0, 3000, 0, 377, 500, 90, 8192]
+    assert sizes[times.index(base_us + 640)] == [0, 0, 0, 3000, 0, 377, 590, 0, 8192]
     assert sizes[-1] == [0, 0, 500, 3000, 0, 77, 0, 0, 640]
 
 
