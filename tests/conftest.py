@@ -58,8 +58,8 @@ def stop_recordings():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A timed test that fails beside busy programs of others has no verdict: it is skipped with the figure. Of a test
-    that failed nothing goes on: it would be refused to the next ones."""
+    """A timed test that fails beside busy programs of others has no verdict: it is skipped with the figure. A
+    recording that a failing test leaves open ends: while it is open, the next tests can open none."""
     report = yield
     if report.failed:
         item.has_failed = True

@@ -149,7 +149,7 @@ static void set_why(const char *text) {
   snprintf(tg__session.why, sizeof tg__session.why, "%.*s", (int)sizeof tg__session.why - 1, text);
 }
 
-/* What can be had of what is wanted; `why` is kept for the caller, who has just asked for `now`. */
+/* What can be had of what is wanted; `why` is kept for the caller. now: what was asked for last, 0 = all at once. */
 static uint32_t prepare_sources(uint32_t now) {
   struct tg__session *const s = &tg__session;
   struct tg_error why = {0};

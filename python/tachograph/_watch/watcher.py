@@ -24,7 +24,7 @@ class Output:
     def __init__(self, form: str, is_once: bool, width: int, file: TextIO, takes_all: bool):
         self._form, self._is_once, self._width, self._file = form, is_once, width, file
         self.is_terminal = takes_all and form == "text" and not is_once and file.isatty()
-        self._why = NOTHING_SEEN  # no lines are known, as it was said last
+        self._why = NOTHING_SEEN  # why no lines are known, as last shown
         self._bar = "█" if (file.encoding or "").lower().replace("-", "") == "utf8" else "#"
 
     def __enter__(self) -> Output:
