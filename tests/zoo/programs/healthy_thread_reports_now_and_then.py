@@ -14,7 +14,6 @@ def report():
         totals.append(sum(k * k for k in range(60000)))
 
 
-torch.set_num_threads(1)
 threading.Thread(target=report, daemon=True).start()
 model = nn.Sequential(nn.Linear(600, 800), nn.ReLU(), nn.Linear(800, 600))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, foreach=True)
