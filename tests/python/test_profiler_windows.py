@@ -372,6 +372,7 @@ def test_shapes(profile):
     assert "Input Dims" not in op(prof, "aten::addmm").get("args", {})
 
 
+@pytest.mark.frames
 def test_modules(profile):
     """with_modules is enough for each operator to have its module's path."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
@@ -389,6 +390,7 @@ def test_modules(profile):
         assert {e.module_path for e in prof.events() if e.name == "aten::addmm"} == {"0", "2"}
 
 
+@pytest.mark.frames
 def test_modules_lie_around_their_operators():
     """A call is known only from its operators, so one operator has the very extent of its module's call."""
 
