@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* ---- what the table says beside its rows ----------------------------------------------------- */
+/* ---- losses and notes ------------------------------------------------------------------------ */
 
 static void add_loss(struct tg_table *out, enum tg__loss which, int64_t count, int64_t offset) {
   struct tg__loss_row *const losses = tg__realloc(out->losses, (out->loss_count + 1) * sizeof *losses);
@@ -73,24 +73,21 @@ static void add_notes(const struct tg__columns *t, const struct tg__ask *a, stru
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* where, sort, limit: in this order whatever the order of the arguments. */
-static enum tg_err apply_where_sort_limit(struct tg_table *out, const struct tg__ask *a, size_t limit,
-                                          struct tg_error *e) {
-  const char *where = tg__ask_arg(a, "where"), *sort = tg__ask_arg(a, "sort");
-  enum tg_err err = TG_OK;
-  if (where && *where) err = tg__where_filter(out, where, e);
-  if (err == TG_OK && sort && *sort) err = tg__sort_table(out, sort, e);
-  if (err == TG_OK && out->rows > limit) out->rows = limit;
-  if (err == TG_OK) err = tg__keep_selected_columns(a, out, e);
+enum tg_err tg__choose_rows(struct tg_table *t, const char *where, const char *sort, size_t limit, struct tg_error *e) {
+  enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
+  if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
+  if (!err && t->rows > limit) t->rows = limit;
   return err;
+}
+
+static enum tg_err choose_rows_asked_for(struct tg_table *t, const struct tg__ask *a, size_t limit,
+                                         struct tg_error *e) {
+  return tg__choose_rows(t, tg__ask_arg(a, "where"), tg__ask_arg(a, "sort"), limit, e);
 }
 
 enum tg_err tg__ask_finish(const struct tg__call *c, struct tg_table *t, struct tg_error *e) {
   const struct tg__ask a = {.question = c->question, .args = c->args, .arg_count = c->count};
-  const char *const where = tg__ask_arg(&a, "where"), *const sort = tg__ask_arg(&a, "sort");
-  enum tg_err err = where && *where ? tg__where_filter(t, where, e) : TG_OK;
-  if (!err && sort && *sort) err = tg__sort_table(t, sort, e);
-  if (!err && t->rows > c->limit) t->rows = c->limit;
+  enum tg_err err = choose_rows_asked_for(t, &a, c->limit, e);
   if (!err) note_nothing(c, t);
   if (!err) err = tg__select_columns(&a, t, e);
   if (!err) err = tg__keep_selected_columns(&a, t, e);
@@ -145,7 +142,8 @@ static enum tg_err answer_question(struct tg__columns *t, struct tg__ask *a, con
   if (err == TG_OK) err = add_columns(a->question, out);
   if (err == TG_OK) err = tg__select_columns(a, out, e);
   if (err == TG_OK) err = tg__rules_answer(t, a, out, e);
-  if (err == TG_OK && !out->failed) err = apply_where_sort_limit(out, a, c->limit, e);
+  if (err == TG_OK && !out->failed) err = choose_rows_asked_for(out, a, c->limit, e);
+  if (err == TG_OK && !out->failed) err = tg__keep_selected_columns(a, out, e);
   if (err == TG_OK) {
     if (!a->is_joined) note_nothing(c, out); /* else other ranks may have some */
     add_notes(t, a, out);

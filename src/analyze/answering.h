@@ -21,6 +21,9 @@ enum tg_err tg__ask_parse_steps(const struct tg__columns *t, struct tg__ask *a, 
 enum { TG__RANK_LABEL_BYTES = 40 };
 const char *tg__rank_label(const struct tg__columns *t, uint32_t rank, char buf[TG__RANK_LABEL_BYTES]);
 
+/* answering.c: where=, sort= and limit= in this order, whatever that of the arguments. NULL or "": none. */
+enum tg_err tg__choose_rows(struct tg_table *t, const char *where, const char *sort, size_t limit, struct tg_error *e);
+
 /* needs.c: TG_NO_DATA when the trace, or the rank asked for, lacks what the question is about; who: "the trace", or
  * what is asked. */
 enum tg_err tg__check_needs(const struct tg__columns *t, const struct tg__ask *a, const char *who, struct tg_error *e);

@@ -314,7 +314,7 @@ bool tg__members_next(struct tg__members *m);
  * it is null. */
 struct tg__str tg__json_member(struct tg__str object, const char *key);
 struct tg__str tg__document_member(const struct tg__columns *t, uint32_t rank, const char *key);
-/* A whole number among the document's `conditions`, or in their member `of` (NULL: none). false: there is none. */
+/* Reads a whole number from the document's `conditions`, or from their member `of`. false: there is none. */
 bool tg__document_condition(const struct tg__columns *t, uint32_t rank, const char *of, const char *name, int64_t *out);
 /* What stands between the quotes of a JSON string; ptr NULL: it is no string. */
 struct tg__str tg__json_unquoted(struct tg__str value);

@@ -1,4 +1,4 @@
-/* Tests of ask.c, answering.c and questions.c: arguments, steps, and what the table says beside its rows. */
+/* Tests of ask.c, answering.c and questions.c: arguments, steps, losses and notes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -387,13 +387,9 @@ static enum tg_err answer_by(const struct tg__diff_input *const inputs[TG__SIDES
   return err ? err : compare(inputs, ask, conditions, out, e);
 }
 
-/* where, sort, limit, as answering.c applies them to any answer. */
-static enum tg_err apply_diff_where_sort_limit(const struct tg__diff_ask *ask, struct tg_table *out,
-                                               struct tg_error *e) {
-  const char *where = tg__diff_arg(ask, "where"), *sort = tg__diff_arg(ask, "sort"),
-             *limit = tg__diff_arg(ask, "limit");
-  enum tg_err err = *where ? tg__where_filter(out, where, e) : TG_OK;
-  if (!err && *sort) err = tg__sort_table(out, sort, e);
+static enum tg_err choose_diff_rows(const struct tg__diff_ask *ask, struct tg_table *out, struct tg_error *e) {
+  const char *const limit = tg__diff_arg(ask, "limit");
+  const enum tg_err err = tg__choose_rows(out, tg__diff_arg(ask, "where"), tg__diff_arg(ask, "sort"), SIZE_MAX, e);
   if (err || strcmp(limit, "all") == 0) return err;
   char *end;
   const long long most = strtoll(limit, &end, 10);
@@ -426,7 +422,7 @@ enum tg_err tg__diff_run(const struct tg__diff_input *a, const struct tg__diff_i
   enum tg_err err = answer_by(inputs, &ask, table, e);
   if (!err) note_duplicate_ranks(inputs, &ask, table);
   if (!err && table->failed) err = tg__no_memory(e, "comparing");
-  if (!err) err = apply_diff_where_sort_limit(&ask, table, e);
+  if (!err) err = choose_diff_rows(&ask, table, e);
   if (!err)
     *out = table;
   else
