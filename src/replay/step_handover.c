@@ -210,7 +210,7 @@ static void try_place(struct tg__replay_graph *g, size_t thread, uint32_t place,
     if (i == thread) continue;
     p->tried += k->wait_count + o->count + ((uint64_t)waits + 1) * o->places.count;
     if (p->tried > most_tried) return;
-    if (!find_place(g, k, place, &p->threads[i], &other)) continue;
+    if (!find_place(g, k, place, o, &other)) continue;
     best = other;
     best.thread = i;
     found++;
@@ -237,21 +237,23 @@ static bool handover_is_before(uint32_t a, uint32_t b, const void *ctx) {
 }
 
 /* A thread that waits for something unknown may wait for the one that waits for it: then neither is known. */
-static bool has_unbound_waits(const struct tg__replay_graph *g, uint32_t root) {
+static bool has_unbound_waits(const struct tg__replay_graph *g, const struct thread *k) {
   int64_t unbound_ns = 0;
-  for (size_t i = 0; i < g->places->count; i++) {
-    const struct thread *const k = &g->places->threads[i];
-    for (size_t w = 0; k->root == root && w < k->wait_count; w++)
-      if (!k->waits[w].is_bound) unbound_ns += g->t->slices.dur_ns[k->waits[w].slice];
-  }
+  for (size_t w = 0; w < k->wait_count; w++)
+    if (!k->waits[w].is_bound) unbound_ns += g->t->slices.dur_ns[k->waits[w].slice];
   return unbound_ns > (g->end_ns - g->start_ns) / ONE_OF;
 }
 
-static void drop_unsure(struct tg__replay_graph *g) {
+static void drop_handovers_of(struct tg__replay_graph *g, uint32_t root) {
   size_t kept = 0;
   for (size_t i = 0; i < g->handover_count; i++)
-    if (!has_unbound_waits(g, g->handovers[i].root)) g->handovers[kept++] = g->handovers[i];
+    if (g->handovers[i].root != root) g->handovers[kept++] = g->handovers[i];
   g->handover_count = kept;
+}
+
+static void drop_unsure(struct tg__replay_graph *g) {
+  for (size_t i = 0; i < g->places->count; i++)
+    if (has_unbound_waits(g, &g->places->threads[i])) drop_handovers_of(g, g->places->threads[i].root);
 }
 
 void tg__replay_find_handovers(struct tg__replay_graph *g) {
