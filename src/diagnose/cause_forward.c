@@ -26,15 +26,6 @@ static uint32_t trained_elsewhere(const struct tg__sites *s, const uint32_t *ord
   return at < s->count && !compared(&s->sites[order[at]], &trained) ? order[at] : TG_NONE;
 }
 
-/* The innermost function that calls both. 0: not known. */
-static uint64_t function_of_both(const struct tg__sites *s, uint32_t a, uint32_t b) {
-  for (uint32_t path = s->sites[a].path; path; path = s->paths.up[path]) {
-    const uint64_t key = tg__frame_key(s, path);
-    if (key && tg__site_in_frame(s, &s->sites[b], key)) return key;
-  }
-  return 0;
-}
-
 /* ---- of the same input? ------------------------------------------------------------------------ */
 
 /* A tensor of that shape is filled, or a part of a larger one is taken. */
@@ -122,7 +113,7 @@ void tg__judge_forward(struct tg__facts *f) {
   struct tg__finding *const x = order ? tg__find_at(s, TG__CAUSE_REPEATED_FORWARD, AGAIN_PCT, ns, top) : NULL;
   if (x) {
     const uint32_t other = trained_elsewhere(s, order, &s->sites[top]);
-    tg__say_site(s, top, function_of_both(s, top, other), x);
+    tg__say_site(s, top, tg__common_frame(s, s->sites[top].path, other), x);
     TG_FORMAT(x->evidence,
               "modules that are trained run here as well, on the same shapes, and no backward pass follows: %.2f ms %s "
               "(%.1f %%)",

@@ -94,12 +94,7 @@ static uint32_t top_site(const struct tg__sites *s) {
  * the model. Where the operator is not known: the one with most backward, which what is kept counts for. */
 static void say_kept(const struct tg__sites *s, const struct old_nodes *old, struct tg__finding *x) {
   const uint32_t site = old->maker == TG_NONE ? top_site(s) : old->maker;
-  uint64_t key = 0;
-  for (uint32_t path = site == TG_NONE ? 0 : old->from; path && !key; path = s->paths.up[path]) {
-    key = tg__frame_key(s, path);
-    if (key && !tg__site_in_frame(s, &s->sites[site], key)) key = 0;
-  }
-  if (site != TG_NONE) tg__say_site(s, site, key, x);
+  if (site != TG_NONE) tg__say_site(s, site, tg__common_frame(s, old->from, site), x);
 }
 
 static void report_graph_growth(struct tg__sites *s, const struct nodes *steps, int64_t each,

@@ -396,6 +396,14 @@ uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, 
   return p;
 }
 
+uint64_t tg__common_frame(const struct tg__sites *s, uint32_t path, uint32_t site) {
+  for (; path; path = s->paths.up[path]) {
+    const uint64_t key = tg__frame_key(s, path);
+    if (key && tg__site_in_frame(s, &s->sites[site], key)) return key;
+  }
+  return 0;
+}
+
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out) {
   const struct tg__site *x = &s->sites[site];
   const uint32_t in = key ? tg__site_in_frame(s, x, key) : 0;

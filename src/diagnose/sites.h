@@ -73,6 +73,8 @@ uint64_t tg__frame_key(const struct tg__sites *s, uint32_t path);
 uint64_t tg__site_function(const struct tg__sites *s, const struct tg__site *x, uint32_t *at);
 /* That frame in its path; 0. */
 uint32_t tg__site_in_frame(const struct tg__sites *s, const struct tg__site *x, uint64_t key);
+/* The innermost function of a path that also calls the site; 0: none. */
+uint64_t tg__common_frame(const struct tg__sites *s, uint32_t path, uint32_t site);
 /* Says where: the operator, and the line of the program; in the function `key` where that is not 0. */
 void tg__say_site(const struct tg__sites *s, uint32_t site, uint64_t key, struct tg__finding *out);
 /* Time and calls of the sites marked in `in`, and the one that costs most; TG_NONE without any. */

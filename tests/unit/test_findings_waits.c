@@ -530,18 +530,28 @@ static void test_waiting_for_a_rank_is_no_communication(void **state) {
 
 /* ---- a lock in some steps -------------------------------------------------------------------- */
 
+static struct scene begin_watched(uint32_t *watch) {
+  struct scene s = begin_of(0);
+  *watch = mini_thread(s.m, 1, 99);
+  return s;
+}
+
+/* Three of twelve steps are longer, and by how many us this one. */
+static int64_t begin_step(struct scene *s, int i) {
+  char name[32];
+  const int64_t more_us = i == 2 || i == 3 || i == 8 ? 20000 : 0;
+  snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
+  mini_slice(s->m, s->thread, "user_annotation", name, s->at, STEP + more_us * US);
+  return more_us;
+}
+
 /* Three of twelve steps stand still for 20 ms more before line 12, and the thread was seen there. */
 static struct tg_table *long_stops(const char *doing, bool loads) {
   static const char next[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
-  struct scene s = {.m = mini_new()};
-  mini_rank(s.m, 0);
-  s.thread = mini_thread(s.m, 1, 10);
-  const uint32_t watch = mini_thread(s.m, 1, 99);
+  uint32_t watch;
+  struct scene s = begin_watched(&watch);
   for (int i = 0; i < MANY; i++) {
-    char name[32];
-    const int64_t stop_us = i == 2 || i == 3 || i == 8 ? 20000 : 0;
-    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
-    mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP + stop_us * US);
+    const int64_t stop_us = begin_step(&s, i);
     call(&s, "aten::conv2d", 0, 5000, "train.py(9): fit");
     if (stop_us) sample(&s, watch, doing, 6000, 18000, "train.py(11): fit");
     if (loads) mini_slice(s.m, s.thread, "user_annotation", next, s.at + 5000 * US, (stop_us + 200) * US);
@@ -574,15 +584,10 @@ static void test_a_lock_in_some_steps(void **state) {
 /* Every step computes for 7 of 10 ms in Python, and three of twelve for 20 ms more, in a function that may be another.
  */
 static struct tg_table *long_work(const char *stack) {
-  struct scene s = {.m = mini_new()};
-  mini_rank(s.m, 0);
-  s.thread = mini_thread(s.m, 1, 10);
-  const uint32_t watch = mini_thread(s.m, 1, 99);
+  uint32_t watch;
+  struct scene s = begin_watched(&watch);
   for (int i = 0; i < MANY; i++) {
-    char name[32];
-    const int64_t more_us = i == 2 || i == 3 || i == 8 ? 20000 : 0;
-    snprintf(name, sizeof name, "ProfilerStep#%d", i + 1);
-    mini_slice(s.m, s.thread, "user_annotation", name, s.at, STEP + more_us * US);
+    const int64_t more_us = begin_step(&s, i);
     call(&s, "aten::conv2d", 0, 1000, "train.py(9): fit");
     sample(&s, watch, "running", 1500, 5000, "train.py(33): pick;train.py(11): fit");
     if (more_us) sample(&s, watch, "running", 8000, 18000, stack);
