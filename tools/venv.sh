@@ -26,7 +26,7 @@ if ! cmp -s "$want" "$done_mark" 2>/dev/null; then
     if [ "$venv" = .venv ] && "$python" -c 'import torch' 2>/dev/null; then site=(--system-site-packages); fi
     "$python" -m venv "${site[@]}" "$venv"
   fi
-  echo "venv: installing $(grep -cv '^#' "$want") requirements"
+  echo "venv: installing what $want lists"
   "${install[@]}" -r "$want" </dev/null
   [ "$venv" != .venv ] || "$venv/bin/python" -c 'import torch' 2>/dev/null || "${install[@]}" torch==2.13.0 </dev/null
   cp "$want" "$done_mark"
